@@ -1,0 +1,123 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// claimMargin is how much longer than the server's own bound we wait for the
+// claim's answer before we take the connection for dead.
+const claimMargin = 2 * time.Second
+
+// youngClaim is the age up to which a claim may still be on its way to a
+// standby. Past it only a standby that was away for so long could lack it.
+const youngClaim = time.Hour
+
+// claim begins and claims within the bounds, and reads what went wrong. On an
+// error the transaction is rolled back.
+func (s *SQL) claim(ctx context.Context, t transaction, c Claim, row *Row) (bool, error) {
+	bounded, cancel := context.WithTimeout(ctx, c.Wait+claimMargin)
+	defer cancel()
+	claimed, err := t.begin(bounded, row)
+	if err == nil {
+		return claimed, nil
+	}
+	fault := s.dialect.Fault(err)
+	t.abandon()
+	switch {
+	case ctx.Err() != nil:
+		t.discard() // the driver may have cut the statement off
+		return false, s.cancelled(ctx, err)
+	case bounded.Err() != nil:
+		t.discard()
+		return false, s.unavailable(fmt.Sprintf("the claim had no answer within %s", c.Wait+claimMargin), err)
+	}
+	switch fault {
+	case FaultConflict:
+		return false, &conflictError{err: err}
+	case FaultBusy:
+		return false, &conflictError{err: err, busy: true}
+	case FaultLockWait:
+		if s.tableLocked(ctx, t, err) {
+			return false, fmt.Errorf("%w by another session, perhaps a migration: %w", ErrTableLocked, err)
+		}
+		return false, fmt.Errorf("consumer %q, key %q: %w: waited %s: %w", c.Consumer, c.Key, ErrInFlight, c.Wait, err)
+	case FaultReadOnly:
+		t.discard()
+		return false, fmt.Errorf("%w: the connection was discarded: %w", ErrReadOnly, err)
+	case FaultMissing:
+		return false, fmt.Errorf("%w: table %s is missing: run Migrate, or set the prefix and schema that it was run with: %w", ErrSchema, s.names.Claims, err)
+	case FaultSettings:
+		return false, s.unavailable("the server's settings forbid the claim", err)
+	case FaultConnection:
+		t.discard()
+	}
+	return false, s.unavailable("claim", err)
+}
+
+func (s *SQL) tableLocked(ctx context.Context, t transaction, err error) bool {
+	ctx, cancel := context.WithTimeout(ctx, claimMargin)
+	defer cancel()
+	locked := s.dialect.TableLocked(ctx, t.outside(), s.names, err)
+	if ctx.Err() != nil {
+		t.discard()
+	}
+	return locked
+}
+
+// duplicate reads the claim that stands and ends the transaction, which wrote
+// nothing.
+func (s *SQL) duplicate(ctx context.Context, t transaction, c Claim, row *Row) (Result, error) {
+	bounded, cancel := context.WithTimeout(ctx, c.Bounds.Acquire)
+	defer cancel()
+	standing, found, err := s.dialect.Find(bounded, t.querier(), s.names, row)
+	if err != nil {
+		t.abandon()
+		if bounded.Err() != nil {
+			t.discard()
+		}
+		return Result{}, s.cancelled(ctx, s.unavailable("read the claim that stands", err))
+	}
+	if !found {
+		// Purged or forgotten between the two statements, or not visible to
+		// this transaction's snapshot: a fresh one will tell.
+		t.abandon()
+		return Result{}, &conflictError{err: errors.New("the claim that stood in the way is gone")}
+	}
+	result := Result{
+		Duplicate: true,
+		ClaimedAt: time.UnixMicro(standing.ClaimedAtMicros).UTC(),
+		// A clock that went back makes an age negative; nothing is younger
+		// than new.
+		Age: max(0, time.Duration(standing.AgeMicros)*time.Microsecond),
+	}
+	if standing.Unsafe && result.Age < youngClaim {
+		if err := s.settle(ctx, t, c); err != nil {
+			return Result{}, err
+		}
+	} else {
+		t.abandon()
+	}
+	if c.Fingerprint != nil && standing.Fingerprint != nil && !bytes.Equal(c.Fingerprint, standing.Fingerprint) {
+		return result, &KeyReusedError{Consumer: c.Consumer, Key: c.Key, ClaimedAt: result.ClaimedAt, Age: result.Age}
+	}
+	return result, nil
+}
+
+// settle waits until the standing claim is as safe as the database was told to
+// keep commits, so that a duplicate is not acked before its effect is safe.
+func (s *SQL) settle(ctx context.Context, t transaction, c Claim) error {
+	bounded, cancel := context.WithTimeout(ctx, c.Bounds.Commit)
+	defer cancel()
+	err := s.dialect.Settle(bounded, t.querier())
+	if err != nil {
+		t.abandon()
+	} else if err = t.settle(); err == nil {
+		return nil
+	}
+	t.discard()
+	return s.cancelled(ctx, s.unavailable("wait until the standby has the claim of which this is a duplicate", err))
+}

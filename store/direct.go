@@ -1,0 +1,77 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// directTx begins on the application's pool; see [Direct].
+type directTx struct {
+	store *SQL
+	conn  *sqlx.Conn
+	tx    *sqlx.Tx
+	bad   bool
+}
+
+func (s *SQL) openDirect(ctx context.Context) (transaction, error) {
+	conn, err := s.db.Connx(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &directTx{store: s, conn: conn}, nil
+}
+
+// begin begins without cancellation, as the guarded connection does: a context
+// that ends would roll back from a goroutine of database/sql's own.
+func (t *directTx) begin(ctx context.Context, row *Row) (bool, error) {
+	tx, err := t.conn.BeginTxx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: t.store.options.level})
+	if err != nil {
+		return false, err
+	}
+	t.tx = tx
+	return t.store.dialect.Claim(ctx, t.querier(), t.store.names, row)
+}
+
+func (t *directTx) querier() Querier { return poolQuerier{t.tx} }
+func (t *directTx) outside() Querier { return poolQuerier{t.conn} }
+
+func (t *directTx) hand(context.Context) (*sqlx.Tx, error) { return t.tx, nil }
+
+func (t *directTx) attach(ctx context.Context) context.Context { return ctx }
+
+// commit has no bound of its own: database/sql gives it no context.
+func (t *directTx) commit() error {
+	err := t.tx.Commit()
+	if errors.Is(err, sql.ErrTxDone) {
+		return fmt.Errorf("%w: the handler ended it", ErrForbidden)
+	}
+	return err
+}
+
+func (t *directTx) rollback() {
+	if t.tx == nil {
+		return
+	}
+	if err := t.tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
+		t.bad = true
+	}
+}
+
+func (t *directTx) settle() error { return t.commit() }
+func (t *directTx) abandon()      { t.rollback() }
+func (t *directTx) discard()      { t.bad = true }
+func (t *directTx) doom() error   { return nil }
+func (t *directTx) unused() bool  { return false }
+
+func (t *directTx) release() {
+	if t.bad {
+		_ = t.conn.Raw(func(any) error { return driver.ErrBadConn })
+		return
+	}
+	_ = t.conn.Close()
+}

@@ -1,0 +1,144 @@
+package guarded
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// Pool borrows connections from an application's pool, which it never closes.
+// It is safe for concurrent use.
+type Pool struct {
+	app    *sqlx.DB
+	rules  Rules
+	mu     sync.RWMutex
+	handle *sqlx.DB // begins the handler's transactions; opened when first needed
+}
+
+// NewPool returns a Pool over app whose transactions obey rules.
+func NewPool(app *sqlx.DB, rules Rules) *Pool {
+	return &Pool{app: app, rules: rules}
+}
+
+// Handle is the private pool that the handler's transactions belong to. A
+// statement prepared on it can be used with tx.Stmt in any attempt. It borrows
+// from the application's pool as needed and keeps nothing idle; a transaction
+// cannot be begun on it from outside. It has the driver's name (for Rebind) and
+// the Mapper of the application's pool, so the handler's sqlx.Tx has them too.
+func (p *Pool) Handle() *sqlx.DB {
+	p.mu.RLock()
+	h := p.handle
+	p.mu.RUnlock()
+	if h != nil {
+		return h
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.handle == nil {
+		p.handle = sqlx.NewDb(sql.OpenDB(connector{p}), p.app.DriverName())
+		p.handle.Mapper = p.app.Mapper
+		p.handle.SetMaxIdleConns(-1) // a loan ends with its transaction
+	}
+	return p.handle
+}
+
+// Close closes the private pool. A later attempt opens it again, so stores
+// that share an application's pool, or guards that share a store, may close in
+// any order.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.handle == nil {
+		return nil
+	}
+	err := p.handle.Close()
+	p.handle = nil
+	return err
+}
+
+// begin hands c to database/sql and gets the handler's transaction for it. The
+// read lock keeps Close away until database/sql has taken the connection.
+func (p *Pool) begin(ctx context.Context, c *Conn) (*sqlx.Tx, error) {
+	for {
+		h := p.Handle()
+		p.mu.RLock()
+		if p.handle != h {
+			p.mu.RUnlock()
+			continue
+		}
+		tx, err := h.BeginTxx(context.WithValue(ctx, borrowedKey{}, c), nil)
+		p.mu.RUnlock()
+		return tx, err
+	}
+}
+
+// Borrow takes a connection from the application's pool until Release. Waiting
+// for it, and opening a new one, ends with ctx.
+func (p *Pool) Borrow(ctx context.Context) (*Conn, error) {
+	conn, err := p.app.DB.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{
+		rules:    p.rules,
+		pool:     p,
+		release:  make(chan error, 1),
+		returned: make(chan struct{}),
+		detached: make(chan struct{}),
+	}
+	lent := make(chan struct{})
+	// Raw keeps the driver connection locked for us as long as its function
+	// runs, so the loan is a goroutine. It is not the attempt's own goroutine,
+	// because a panic or a Goexit of the handler would then pass through Raw,
+	// which discards a healthy connection for it.
+	go func() {
+		defer close(c.returned)
+		defer conn.Close() //nolint:errcheck // Raw has released the connection already
+		err := conn.Raw(func(dc any) error {
+			c.raw, _ = dc.(driver.Conn)
+			close(lent)
+			return <-c.release
+		})
+		if err != nil && c.raw == nil {
+			c.lendErr = err
+			close(lent)
+		}
+	}()
+	<-lent
+	if c.raw == nil {
+		if c.lendErr == nil {
+			c.lendErr = errors.New("the pool's connection is not a driver.Conn")
+			c.release <- nil
+		}
+		<-c.returned
+		return nil, fmt.Errorf("borrow a connection: %w", c.lendErr)
+	}
+	return c, nil
+}
+
+type borrowedKey struct{}
+
+// connector makes the private pool's connections out of borrowed ones.
+type connector struct{ pool *Pool }
+
+// Connect wraps the connection that the attempt put into ctx. Without one
+// (somebody prepares on the handle) it borrows for itself.
+func (k connector) Connect(ctx context.Context) (driver.Conn, error) {
+	if c, ok := ctx.Value(borrowedKey{}).(*Conn); ok && c.attach() {
+		return &handlerConn{c: c}, nil
+	}
+	c, err := k.pool.Borrow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.plain = true
+	return &handlerConn{c: c}, nil
+}
+
+// Driver returns the driver of the application's pool.
+func (k connector) Driver() driver.Driver { return k.pool.app.Driver() }

@@ -1,0 +1,97 @@
+package mysql
+
+import (
+	"context"
+	sqldriver "database/sql/driver"
+	"errors"
+	"io"
+	"net"
+
+	driver "github.com/go-sql-driver/mysql"
+
+	"github.com/watermill-once/watermill-once/store"
+)
+
+const errDuplicate = 1062 // ER_DUP_ENTRY
+
+// faults places error numbers whose SQLSTATE says too little.
+var faults = map[uint16]store.Fault{
+	1213: store.FaultConflict, // deadlock
+	1020: store.FaultConflict, // record changed since last read (innodb_snapshot_isolation)
+	1205: store.FaultLockWait,
+	1290: store.FaultReadOnly, // --read-only and others
+	1792: store.FaultReadOnly, // transaction is READ ONLY
+	1836: store.FaultReadOnly,
+	1146: store.FaultMissing,    // no such table
+	1049: store.FaultMissing,    // no such database
+	1665: store.FaultSettings,   // binlog_format=STATEMENT needs REPEATABLE READ
+	9006: store.FaultSettings,   // ProxySQL: see Plain
+	1053: store.FaultConnection, // shutdown
+	1080: store.FaultConnection,
+	1152: store.FaultConnection,
+	1153: store.FaultConnection, // packet too large: the server hangs up
+	1158: store.FaultConnection,
+	1159: store.FaultConnection,
+	1160: store.FaultConnection,
+	1161: store.FaultConnection,
+	1927: store.FaultConnection, // killed
+	4031: store.FaultConnection, // idle
+	// Known faults of a statement among the general ones (HY000).
+	1048: store.FaultStatement,
+	1364: store.FaultStatement,
+	1366: store.FaultStatement,
+	1411: store.FaultStatement,
+	1451: store.FaultStatement,
+	1452: store.FaultStatement,
+	1644: store.FaultStatement, // SIGNAL
+	3819: store.FaultStatement, // CHECK constraint, MySQL
+	4025: store.FaultStatement, // CHECK constraint, MariaDB
+}
+
+func (dialect) Fault(err error) store.Fault {
+	var e *driver.MySQLError
+	if errors.As(err, &e) {
+		if f, ok := faults[e.Number]; ok {
+			return f
+		}
+		switch string(e.SQLState[:2]) {
+		case "40":
+			return store.FaultConflict
+		case "08":
+			return store.FaultConnection
+		case "21", "22", "23", "42", "45", "0A":
+			return store.FaultStatement
+		}
+		return store.FaultUnknown
+	}
+	var network net.Error
+	if errors.Is(err, driver.ErrInvalidConn) || errors.Is(err, sqldriver.ErrBadConn) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network) {
+		return store.FaultConnection
+	}
+	return store.FaultNone
+}
+
+// CommitRefused: the server answered COMMIT with an error that says that it
+// rolled back. A duplicate key at COMMIT comes from engines that check there
+// (TiDB, Galera): it is the claim of another copy, not the handler's fault.
+func (d dialect) CommitRefused(err error) (bool, store.Fault) {
+	var e *driver.MySQLError
+	if errors.As(err, &e) && e.Number == errDuplicate {
+		return true, store.FaultConflict
+	}
+	fault := d.Fault(err)
+	switch fault {
+	case store.FaultConflict, store.FaultStatement, store.FaultReadOnly, store.FaultLockWait:
+		return true, fault
+	}
+	return false, fault
+}
+
+// TableLocked asks for the table's lock without waiting: a copy in flight
+// holds rows and lets a reader pass, a migration does not.
+func (dialect) TableLocked(ctx context.Context, q store.Querier, n *store.Names, _ error) bool {
+	_, err := q.Exec(ctx, "/*M! SET STATEMENT lock_wait_timeout=0 FOR */ DO (SELECT COUNT(*) FROM "+n.Claims+" WHERE 1 = 0)")
+	var e *driver.MySQLError
+	return errors.As(err, &e) && e.Number == 1205
+}

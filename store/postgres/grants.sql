@@ -1,0 +1,5 @@
+-- The least rights of the role that runs attempts, the purge and the relay.
+GRANT SELECT, INSERT, DELETE ON {{claims}} TO {{role}};
+GRANT SELECT, INSERT, UPDATE, DELETE ON {{outputs}} TO {{role}};
+GRANT SELECT, UPDATE ON {{state}} TO {{role}};
+GRANT SELECT ON {{migrations}}, {{view}} TO {{role}};

@@ -1,0 +1,145 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/watermill-once/watermill-once/store/internal/guarded"
+)
+
+// transaction is the transaction of one attempt. guardedTx is the way it is
+// meant; directTx does without the guarded connection.
+type transaction interface {
+	// begin begins and claims.
+	begin(ctx context.Context, row *Row) (claimed bool, err error)
+	// querier runs our own statements in it, before it is handed over; outside
+	// runs them on its connection once it was abandoned.
+	querier() Querier
+	outside() Querier
+	// hand gives it to the handler, attach puts it into the handler's context.
+	hand(ctx context.Context) (*sqlx.Tx, error)
+	attach(ctx context.Context) context.Context
+
+	commit() error
+	rollback()
+	// settle commits and abandon rolls back one that was never handed over.
+	settle() error
+	abandon()
+	// release gives the connection back; discard first says that it must not
+	// be used again.
+	discard()
+	release()
+
+	// doom and unused are nil and false where nobody watched.
+	doom() error
+	unused() bool
+}
+
+// open gets a connection for an attempt within the acquire bound.
+func (s *SQL) open(ctx context.Context, c Claim, row *Row) (transaction, error) {
+	acquire, cancel := context.WithTimeout(ctx, c.Bounds.Acquire)
+	defer cancel()
+	server, err := s.inspected(acquire)
+	if err != nil {
+		return nil, s.cancelled(ctx, err)
+	}
+	row.Server = server
+	var t transaction
+	if s.options.direct {
+		t, err = s.openDirect(acquire)
+	} else {
+		t, err = s.openGuarded(acquire, c)
+	}
+	if err != nil {
+		if ctx.Err() == nil && acquire.Err() != nil {
+			err = fmt.Errorf("no connection within %s (pool: %s): %w", c.Bounds.Acquire, poolState(s.db), err)
+		}
+		return nil, s.cancelled(ctx, s.unavailable("get a connection", err))
+	}
+	return t, nil
+}
+
+func poolState(db *sqlx.DB) string {
+	st := db.Stats()
+	return fmt.Sprintf("%d of %d in use, %d waiting calls", st.InUse, st.MaxOpenConnections, st.WaitCount)
+}
+
+type guardedTx struct {
+	store   *SQL
+	bounds  Bounds
+	conn    *guarded.Conn
+	session Session
+	tx      *sqlx.Tx
+}
+
+func (s *SQL) openGuarded(ctx context.Context, c Claim) (transaction, error) {
+	conn, err := s.pool.Borrow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &guardedTx{
+		store: s, bounds: c.Bounds, conn: conn,
+		session: s.dialect.Session(conn, s.names, s.options.level),
+	}, nil
+}
+
+func (t *guardedTx) begin(ctx context.Context, row *Row) (bool, error) {
+	return t.session.Begin(ctx, row)
+}
+
+func (t *guardedTx) querier() Querier { return t.conn }
+func (t *guardedTx) outside() Querier { return t.conn }
+
+func (t *guardedTx) hand(ctx context.Context) (*sqlx.Tx, error) {
+	tx, err := t.conn.Begin(ctx, t.session, t.rollbackBound)
+	if err != nil {
+		return nil, err
+	}
+	t.tx = tx
+	return tx, nil
+}
+
+func (t *guardedTx) attach(ctx context.Context) context.Context {
+	return context.WithValue(ctx, rawKey{}, t.conn)
+}
+
+func (t *guardedTx) commitBound() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), t.bounds.Commit)
+}
+
+func (t *guardedTx) rollbackBound() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), t.bounds.Rollback)
+}
+
+func (t *guardedTx) commit() error {
+	ctx, cancel := t.commitBound()
+	defer cancel()
+	return t.conn.Commit(ctx, t.tx)
+}
+
+func (t *guardedTx) rollback() {
+	if err := t.conn.Rollback(t.tx); err != nil {
+		t.conn.Discard()
+	}
+}
+
+func (t *guardedTx) settle() error {
+	ctx, cancel := t.commitBound()
+	defer cancel()
+	return t.session.Commit(ctx)
+}
+
+func (t *guardedTx) abandon() {
+	ctx, cancel := t.rollbackBound()
+	defer cancel()
+	if err := t.session.Rollback(ctx); err != nil {
+		t.conn.Discard()
+	}
+}
+
+func (t *guardedTx) discard()     { t.conn.Discard() }
+func (t *guardedTx) release()     { t.conn.Release() }
+func (t *guardedTx) doom() error  { return t.conn.Doom() }
+func (t *guardedTx) unused() bool { return !t.conn.Used() }
