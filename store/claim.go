@@ -16,46 +16,51 @@ const claimMargin = 2 * time.Second
 // standby. Past it only a standby that was away for so long could lack it.
 const youngClaim = time.Hour
 
-// claim begins and claims within the bounds, and reads what went wrong. On an
-// error the transaction is rolled back.
-func (s *SQL) claim(ctx context.Context, t transaction, c Claim, row *Row) (bool, error) {
+// claim begins and claims within the bounds, and reads what went wrong. The
+// transaction is open afterwards only when the claim is new.
+func (s *SQL) claim(ctx context.Context, t transaction, c Claim, row *Row) (*Standing, error) {
 	bounded, cancel := context.WithTimeout(ctx, c.Wait+claimMargin)
 	defer cancel()
-	claimed, err := t.begin(bounded, row)
-	if err == nil {
-		return claimed, nil
+	standing, err := t.begin(bounded, row)
+	if err == nil && standing == nil {
+		return nil, nil
 	}
-	fault := s.dialect.Fault(err)
 	t.abandon()
+	if err == nil {
+		return standing, nil
+	}
 	switch {
 	case ctx.Err() != nil:
 		t.discard() // the driver may have cut the statement off
-		return false, s.cancelled(ctx, err)
+		return nil, s.cancelled(ctx, err)
 	case bounded.Err() != nil:
 		t.discard()
-		return false, s.unavailable(fmt.Sprintf("the claim had no answer within %s", c.Wait+claimMargin), err)
+		return nil, s.unavailable(fmt.Sprintf("the claim had no answer within %s", c.Wait+claimMargin), err)
 	}
-	switch fault {
+	if errors.Is(err, ErrVanished) {
+		return nil, &conflictError{err: err}
+	}
+	switch s.dialect.Fault(err) {
 	case FaultConflict:
-		return false, &conflictError{err: err}
+		return nil, &conflictError{err: err}
 	case FaultBusy:
-		return false, &conflictError{err: err, busy: true}
+		return nil, &conflictError{err: err, busy: true}
 	case FaultLockWait:
 		if s.tableLocked(ctx, t, err) {
-			return false, fmt.Errorf("%w by another session, perhaps a migration: %w", ErrTableLocked, err)
+			return nil, fmt.Errorf("%w by another session, perhaps a migration: %w", ErrTableLocked, err)
 		}
-		return false, fmt.Errorf("consumer %q, key %q: %w: waited %s: %w", c.Consumer, c.Key, ErrInFlight, c.Wait, err)
+		return nil, fmt.Errorf("consumer %q, key %q: %w: waited %s: %w", c.Consumer, c.Key, ErrInFlight, c.Wait, err)
 	case FaultReadOnly:
 		t.discard()
-		return false, fmt.Errorf("%w: the connection was discarded: %w", ErrReadOnly, err)
+		return nil, fmt.Errorf("%w: the connection was discarded: %w", ErrReadOnly, err)
 	case FaultMissing:
-		return false, fmt.Errorf("%w: table %s is missing: run Migrate, or set the prefix and schema that it was run with: %w", ErrSchema, s.names.Claims, err)
+		return nil, fmt.Errorf("%w: table %s is missing: run Migrate, or set the prefix and schema that it was run with: %w", ErrSchema, s.names.Claims, err)
 	case FaultSettings:
-		return false, s.unavailable("the server's settings forbid the claim", err)
+		return nil, s.unavailable("the server's settings forbid the claim", err)
 	case FaultConnection:
 		t.discard()
 	}
-	return false, s.unavailable("claim", err)
+	return nil, s.unavailable("claim", err)
 }
 
 func (s *SQL) tableLocked(ctx context.Context, t transaction, err error) bool {
@@ -68,25 +73,9 @@ func (s *SQL) tableLocked(ctx context.Context, t transaction, err error) bool {
 	return locked
 }
 
-// duplicate reads the claim that stands and ends the transaction, which wrote
-// nothing.
-func (s *SQL) duplicate(ctx context.Context, t transaction, c Claim, row *Row) (Result, error) {
-	bounded, cancel := context.WithTimeout(ctx, c.Bounds.Acquire)
-	defer cancel()
-	standing, found, err := s.dialect.Find(bounded, t.querier(), s.names, row)
-	if err != nil {
-		t.abandon()
-		if bounded.Err() != nil {
-			t.discard()
-		}
-		return Result{}, s.cancelled(ctx, s.unavailable("read the claim that stands", err))
-	}
-	if !found {
-		// Purged or forgotten between the two statements, or not visible to
-		// this transaction's snapshot: a fresh one will tell.
-		t.abandon()
-		return Result{}, &conflictError{err: errors.New("the claim that stood in the way is gone")}
-	}
+// duplicate says what a duplicate is of. Nothing was written and no transaction
+// is open.
+func (s *SQL) duplicate(ctx context.Context, t transaction, c Claim, standing *Standing) (Result, error) {
 	result := Result{
 		Duplicate: true,
 		ClaimedAt: time.UnixMicro(standing.ClaimedAtMicros).UTC(),
@@ -98,8 +87,6 @@ func (s *SQL) duplicate(ctx context.Context, t transaction, c Claim, row *Row) (
 		if err := s.settle(ctx, t, c); err != nil {
 			return Result{}, err
 		}
-	} else {
-		t.abandon()
 	}
 	if c.Fingerprint != nil && standing.Fingerprint != nil && !bytes.Equal(c.Fingerprint, standing.Fingerprint) {
 		return result, &KeyReusedError{Consumer: c.Consumer, Key: c.Key, ClaimedAt: result.ClaimedAt, Age: result.Age}
@@ -112,10 +99,8 @@ func (s *SQL) duplicate(ctx context.Context, t transaction, c Claim, row *Row) (
 func (s *SQL) settle(ctx context.Context, t transaction, c Claim) error {
 	bounded, cancel := context.WithTimeout(ctx, c.Bounds.Commit)
 	defer cancel()
-	err := s.dialect.Settle(bounded, t.querier())
-	if err != nil {
-		t.abandon()
-	} else if err = t.settle(); err == nil {
+	err := s.dialect.Settle(bounded, t.outside())
+	if err == nil {
 		return nil
 	}
 	t.discard()

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"io/fs"
 	"time"
 
@@ -54,11 +55,10 @@ type Dialect interface {
 	// Claim inserts the claim, waiting at most row.Wait for a copy in flight,
 	// in the open transaction, and reports whether it is new.
 	Claim(ctx context.Context, q Querier, n *Names, row *Row) (claimed bool, err error)
-	// Find reads the claim that stands. With settle it also asks whether the
-	// claim may be visible before it is safe (see Standing.Unsafe).
+	// Find reads the claim that stands.
 	Find(ctx context.Context, q Querier, n *Names, row *Row) (standing Standing, found bool, err error)
 	// Settle makes a young claim of another transaction safe: see
-	// Standing.Unsafe. It runs in a transaction that is committed afterwards.
+	// Standing.Unsafe. It runs outside of any transaction.
 	Settle(ctx context.Context, q Querier) error
 
 	// Fault reads the error code of err.
@@ -85,8 +85,32 @@ type Dialect interface {
 type Session interface {
 	guarded.Session
 	// Begin begins a transaction and claims in it, in as few round trips as
-	// the driver allows.
-	Begin(ctx context.Context, row *Row) (claimed bool, err error)
+	// the driver allows. Nil and nil: the claim is new and the transaction
+	// open. Otherwise the transaction is to be rolled back, if it is not
+	// already; the error is [ErrVanished] when a claim stood in the way but
+	// cannot be read.
+	Begin(ctx context.Context, row *Row) (*Standing, error)
+}
+
+// ErrVanished: a claim stood in the way and was gone, or is not visible to this
+// transaction. A fresh transaction will tell.
+var ErrVanished = errors.New("the claim that stood in the way is gone")
+
+// ClaimOrFind claims in the open transaction of q, or reads the claim that
+// stands: [Session.Begin] for a driver that takes one statement at a time.
+func ClaimOrFind(ctx context.Context, d Dialect, q Querier, n *Names, row *Row) (*Standing, error) {
+	claimed, err := d.Claim(ctx, q, n, row)
+	if claimed || err != nil {
+		return nil, err
+	}
+	standing, found, err := d.Find(ctx, q, n, row)
+	if err == nil && !found {
+		err = ErrVanished
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &standing, nil
 }
 
 // Querier runs a statement of the engine's own: on a borrowed connection, or

@@ -28,16 +28,15 @@ func (s *SQL) openDirect(ctx context.Context) (transaction, error) {
 
 // begin begins without cancellation, as the guarded connection does: a context
 // that ends would roll back from a goroutine of database/sql's own.
-func (t *directTx) begin(ctx context.Context, row *Row) (bool, error) {
+func (t *directTx) begin(ctx context.Context, row *Row) (*Standing, error) {
 	tx, err := t.conn.BeginTxx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: t.store.options.level})
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	t.tx = tx
-	return t.store.dialect.Claim(ctx, t.querier(), t.store.names, row)
+	return ClaimOrFind(ctx, t.store.dialect, poolQuerier{t.tx}, t.store.names, row)
 }
 
-func (t *directTx) querier() Querier { return poolQuerier{t.tx} }
 func (t *directTx) outside() Querier { return poolQuerier{t.conn} }
 
 func (t *directTx) hand(context.Context) (*sqlx.Tx, error) { return t.tx, nil }
@@ -62,7 +61,6 @@ func (t *directTx) rollback() {
 	}
 }
 
-func (t *directTx) settle() error { return t.commit() }
 func (t *directTx) abandon()      { t.rollback() }
 func (t *directTx) discard()      { t.bad = true }
 func (t *directTx) doom() error   { return nil }

@@ -80,20 +80,20 @@ func (s *SQL) attempt(ctx context.Context, c Claim, row *Row, fn Func) (Result, 
 	}
 	defer t.release()
 
-	claimed, err := s.claim(ctx, t, c, row)
+	standing, err := s.claim(ctx, t, c, row)
 	switch {
 	case err != nil:
 		return Result{}, err
-	case claimed:
-		return s.run(ctx, t, c, fn)
+	case standing == nil:
+		return s.run(ctx, t, fn)
 	default:
-		return s.duplicate(ctx, t, c, row)
+		return s.duplicate(ctx, t, c, standing)
 	}
 }
 
 // run hands the open transaction to fn and ends it: on every way out, also a
 // panic's and a Goexit's.
-func (s *SQL) run(ctx context.Context, t transaction, c Claim, fn Func) (Result, error) {
+func (s *SQL) run(ctx context.Context, t transaction, fn Func) (Result, error) {
 	tx, err := t.hand(ctx)
 	if err != nil {
 		t.abandon()

@@ -12,11 +12,9 @@ import (
 // transaction is the transaction of one attempt. guardedTx is the way it is
 // meant; directTx does without the guarded connection.
 type transaction interface {
-	// begin begins and claims.
-	begin(ctx context.Context, row *Row) (claimed bool, err error)
-	// querier runs our own statements in it, before it is handed over; outside
-	// runs them on its connection once it was abandoned.
-	querier() Querier
+	// begin begins and claims; see [Session.Begin].
+	begin(ctx context.Context, row *Row) (*Standing, error)
+	// outside runs a statement on its connection once it was abandoned.
 	outside() Querier
 	// hand gives it to the handler, attach puts it into the handler's context.
 	hand(ctx context.Context) (*sqlx.Tx, error)
@@ -24,8 +22,7 @@ type transaction interface {
 
 	commit() error
 	rollback()
-	// settle commits and abandon rolls back one that was never handed over.
-	settle() error
+	// abandon rolls back one that was never handed over.
 	abandon()
 	// release gives the connection back; discard first says that it must not
 	// be used again.
@@ -85,11 +82,10 @@ func (s *SQL) openGuarded(ctx context.Context, c Claim) (transaction, error) {
 	}, nil
 }
 
-func (t *guardedTx) begin(ctx context.Context, row *Row) (bool, error) {
+func (t *guardedTx) begin(ctx context.Context, row *Row) (*Standing, error) {
 	return t.session.Begin(ctx, row)
 }
 
-func (t *guardedTx) querier() Querier { return t.conn }
 func (t *guardedTx) outside() Querier { return t.conn }
 
 func (t *guardedTx) hand(ctx context.Context) (*sqlx.Tx, error) {
@@ -123,12 +119,6 @@ func (t *guardedTx) rollback() {
 	if err := t.conn.Rollback(t.tx); err != nil {
 		t.conn.Discard()
 	}
-}
-
-func (t *guardedTx) settle() error {
-	ctx, cancel := t.commitBound()
-	defer cancel()
-	return t.session.Commit(ctx)
 }
 
 func (t *guardedTx) abandon() {

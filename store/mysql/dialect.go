@@ -121,10 +121,20 @@ func (dialect) Claim(ctx context.Context, q store.Querier, n *store.Names, row *
 	return claimed(q.Exec(ctx, prefix+insert(n, row)))
 }
 
+// findColumns are when the claim was made, its age, and its fingerprint, each
+// within an aggregate if one is named.
+func findColumns(row *store.Row, aggregate string) string {
+	return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " + aggregate + "(claimed_at)), " +
+		"TIMESTAMPDIFF(MICROSECOND, " + aggregate + "(claimed_at), " + row.Now + "), " + aggregate + "(fingerprint)"
+}
+
+func findFrom(n *store.Names, row *store.Row) string {
+	return " FROM " + n.Claims + " WHERE consumer = " + literal([]byte(row.Consumer)) + " AND `key` = " + literal(row.Key)
+}
+
 func (dialect) Find(ctx context.Context, q store.Querier, n *store.Names, row *store.Row) (store.Standing, bool, error) {
 	var s store.Standing
-	found, err := q.QueryRow(ctx, "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', claimed_at), TIMESTAMPDIFF(MICROSECOND, claimed_at, "+
-		row.Now+"), fingerprint FROM "+n.Claims+" WHERE consumer = "+literal([]byte(row.Consumer))+" AND `key` = "+literal(row.Key),
+	found, err := q.QueryRow(ctx, "SELECT "+findColumns(row, "")+findFrom(n, row),
 		nil, &s.ClaimedAtMicros, &s.AgeMicros, &s.Fingerprint)
 	return s, found, err
 }

@@ -17,22 +17,41 @@ type session struct {
 }
 
 // Begin begins and claims. MariaDB takes both, and the isolation level of this
-// one transaction, as one compound statement. When the claim in it fails the
-// transaction stays open, as it would with statements sent one by one.
-func (s *session) Begin(ctx context.Context, row *store.Row) (bool, error) {
+// one transaction, as one compound statement, and answers a duplicate with the
+// claim that stands. When the claim in it fails otherwise the transaction stays
+// open, as it would with statements sent one by one.
+func (s *session) Begin(ctx context.Context, row *store.Row) (*store.Standing, error) {
 	if row.Server.Variant == variantMariaDB {
-		return claimed(s.conn.Exec(ctx, "BEGIN NOT ATOMIC SET TRANSACTION ISOLATION LEVEL "+levelSQL[s.level]+
-			"; START TRANSACTION; SET STATEMENT "+bound(row.Wait)+" FOR "+insert(s.names, row)+"; END"))
+		return s.compound(ctx, row)
 	}
 	if row.Server.Level != s.level {
 		if _, err := s.conn.Exec(ctx, "SET TRANSACTION ISOLATION LEVEL "+levelSQL[s.level]); err != nil {
-			return false, err
+			return nil, err
 		}
 	}
 	if _, err := s.conn.Exec(ctx, "START TRANSACTION"); err != nil {
-		return false, err
+		return nil, err
 	}
-	return dialect{}.Claim(ctx, s.conn, s.names, row)
+	return store.ClaimOrFind(ctx, dialect{}, s.conn, s.names, row)
+}
+
+func (s *session) compound(ctx context.Context, row *store.Row) (*store.Standing, error) {
+	var standing store.Standing
+	var duplicate int64
+	_, err := s.conn.QueryRow(ctx, "BEGIN NOT ATOMIC "+
+		// Always one row, so that a claim that vanished is not a new one.
+		"DECLARE EXIT HANDLER FOR 1062 SELECT COUNT(*) + 1, "+findColumns(row, "MAX")+findFrom(s.names, row)+"; "+
+		"SET TRANSACTION ISOLATION LEVEL "+levelSQL[s.level]+"; START TRANSACTION; "+
+		"SET STATEMENT "+bound(row.Wait)+" FOR "+insert(s.names, row)+"; END",
+		nil, &duplicate, &standing.ClaimedAtMicros, &standing.AgeMicros, &standing.Fingerprint)
+	switch {
+	case err != nil || duplicate == 0:
+		return nil, err
+	case duplicate == 1:
+		return nil, store.ErrVanished
+	default:
+		return &standing, nil
+	}
 }
 
 func (s *session) Commit(ctx context.Context) error {

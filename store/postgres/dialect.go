@@ -103,18 +103,23 @@ func (dialect) Claim(ctx context.Context, q store.Querier, n *store.Names, row *
 	return q.QueryRow(ctx, claim(n, row), claimArgs(row))
 }
 
+// find reads the claim that stands, and whether synchronous standbys are set:
+// then it may be visible before they have it.
+func find(n *store.Names, row *store.Row) string {
+	return `SELECT (extract(epoch FROM claimed_at) * 1000000)::bigint,
+	(extract(epoch FROM ` + row.Now + ` - claimed_at) * 1000000)::bigint, fingerprint,
+	pg_catalog.current_setting('synchronous_standby_names') <> '' AND pg_catalog.current_setting('synchronous_commit') NOT IN ('off', 'local')
+FROM ` + n.Claims + ` WHERE consumer = $1 AND key = $2`
+}
+
 func (dialect) Find(ctx context.Context, q store.Querier, n *store.Names, row *store.Row) (store.Standing, bool, error) {
 	var s store.Standing
-	found, err := q.QueryRow(ctx, `SELECT (extract(epoch FROM claimed_at) * 1000000)::bigint,
-	(extract(epoch FROM `+row.Now+` - claimed_at) * 1000000)::bigint, fingerprint,
-	pg_catalog.current_setting('synchronous_standby_names') <> '' AND pg_catalog.current_setting('synchronous_commit') NOT IN ('off', 'local')
-FROM `+n.Claims+` WHERE consumer = $1 AND key = $2`,
-		[]any{row.Consumer, row.Key}, &s.ClaimedAtMicros, &s.AgeMicros, &s.Fingerprint, &s.Unsafe)
+	found, err := q.QueryRow(ctx, find(n, row), []any{row.Consumer, row.Key}, &s.ClaimedAtMicros, &s.AgeMicros, &s.Fingerprint, &s.Unsafe)
 	return s, found, err
 }
 
-// Settle writes WAL, so that the commit behind it waits for the standbys, and
-// with it for everything that was written before.
+// Settle writes WAL in a transaction of its own, whose commit waits for the
+// standbys and with it for everything that was written before.
 func (dialect) Settle(ctx context.Context, q store.Querier) error {
 	_, err := q.QueryRow(ctx, `SELECT pg_catalog.pg_logical_emit_message(true, 'watermill-once', '')::text`, nil)
 	return err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/watermill-once/watermill-once/store"
@@ -54,7 +55,7 @@ func faultOf(code string) store.Fault {
 // and the connection lives. An answer of class 57 (shutdown, cancel) does not
 // say how far the commit came.
 func (d dialect) CommitRefused(err error) (bool, store.Fault) {
-	if errors.Is(err, errRolledBack) {
+	if errors.Is(err, pgx.ErrTxCommitRollback) {
 		return true, store.FaultStatement
 	}
 	fault := d.Fault(err)

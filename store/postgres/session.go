@@ -21,30 +21,39 @@ type pgxSession struct {
 	begin string
 }
 
-// Begin sends BEGIN and the claim together and waits once.
-func (s *pgxSession) Begin(ctx context.Context, row *store.Row) (bool, error) {
+// Begin sends BEGIN and the claim together and waits once. For a duplicate it
+// sends the question for the claim that stands and ROLLBACK together.
+func (s *pgxSession) Begin(ctx context.Context, row *store.Row) (*store.Standing, error) {
 	batch := &pgx.Batch{}
 	batch.Queue(s.begin)
-	batch.Queue(claim(s.names, row), claimArgs(row)...)
-	results := s.conn.SendBatch(ctx, batch)
-	_, beginErr := results.Exec()
 	var claimed bool
-	var claimErr error
-	if beginErr == nil {
-		var rows pgx.Rows
-		if rows, claimErr = results.Query(); claimErr == nil {
-			claimed = rows.Next()
-			rows.Close()
-			claimErr = rows.Err()
-		}
+	batch.Queue(claim(s.names, row), claimArgs(row)...).Query(func(rows pgx.Rows) error {
+		claimed = rows.Next()
+		rows.Close()
+		return rows.Err()
+	})
+	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil || claimed {
+		return nil, err
 	}
-	closeErr := results.Close()
-	for _, err := range []error{beginErr, claimErr, closeErr} {
-		if err != nil {
-			return false, err
+	var standing *store.Standing
+	batch = &pgx.Batch{}
+	batch.Queue(find(s.names, row), row.Consumer, row.Key).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			standing = &store.Standing{}
+			if err := rows.Scan(&standing.ClaimedAtMicros, &standing.AgeMicros, &standing.Fingerprint, &standing.Unsafe); err != nil {
+				return err
+			}
 		}
+		return rows.Err()
+	})
+	batch.Queue("rollback")
+	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, err
 	}
-	return claimed, nil
+	if standing == nil {
+		return nil, store.ErrVanished
+	}
+	return standing, nil
 }
 
 // Commit returns nil only when the server answered COMMIT with COMMIT.
@@ -54,7 +63,7 @@ func (s *pgxSession) Commit(ctx context.Context) error {
 		return err
 	}
 	if tag.String() != "COMMIT" {
-		return fmt.Errorf("%w: the server answered COMMIT with %s", errRolledBack, tag)
+		return fmt.Errorf("%w: the server answered COMMIT with %s", pgx.ErrTxCommitRollback, tag)
 	}
 	return nil
 }
@@ -90,9 +99,6 @@ func (s *pgxSession) Check() error {
 	return nil
 }
 
-// errRolledBack: COMMIT of a transaction that the server had given up on.
-var errRolledBack = errors.New("rolled back instead of committed")
-
 // plainSession begins and ends with the driver's own transaction: lib/pq wants
 // that, and an instrumented pool shows it to whoever watches. Neither tells
 // the command tag of a COMMIT sent as text; their Commit checks it.
@@ -105,10 +111,10 @@ type plainSession struct {
 }
 
 // Begin sends BEGIN, then the claim.
-func (s *plainSession) Begin(ctx context.Context, row *store.Row) (bool, error) {
+func (s *plainSession) Begin(ctx context.Context, row *store.Row) (*store.Standing, error) {
 	beginner, ok := s.conn.Driver().(driver.ConnBeginTx)
 	if !ok {
-		return false, fmt.Errorf("the driver connection %T cannot begin with options", s.conn.Driver())
+		return nil, fmt.Errorf("the driver connection %T cannot begin with options", s.conn.Driver())
 	}
 	// The drivers keep this context for the whole transaction: lib/pq cancels
 	// what runs when it ends, and pgx commits with it. So it must not end with
@@ -121,21 +127,17 @@ func (s *plainSession) Begin(ctx context.Context, row *store.Row) (bool, error) 
 	}
 	if err != nil {
 		end()
-		return false, err
+		return nil, err
 	}
 	s.tx, s.end = tx, end
-	return dialect{}.Claim(ctx, s.conn, s.names, row)
+	return store.ClaimOrFind(ctx, dialect{}, s.conn, s.names, row)
 }
 
 // Commit bounds the driver's commit by ctx.
 func (s *plainSession) Commit(ctx context.Context) error {
 	defer context.AfterFunc(ctx, s.end)()
 	defer s.end()
-	err := s.tx.Commit()
-	if errors.Is(err, pgx.ErrTxCommitRollback) {
-		return fmt.Errorf("%w: %w", errRolledBack, err)
-	}
-	return err
+	return s.tx.Commit()
 }
 
 // Rollback bounds the driver's rollback by ctx.

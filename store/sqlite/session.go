@@ -14,21 +14,23 @@ type session struct {
 	names *store.Names
 }
 
-func (s *session) Begin(ctx context.Context, row *store.Row) (bool, error) {
+func (s *session) Begin(ctx context.Context, row *store.Row) (*store.Standing, error) {
 	if _, err := s.conn.Exec(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return false, err
+		return nil, err
 	}
-	return dialect{}.Claim(ctx, s.conn, s.names, row)
+	// It is the writer now and waits for nobody, so it needs no bound; a context
+	// that can end would cost each statement a goroutine in the driver.
+	return store.ClaimOrFind(context.WithoutCancel(ctx), dialect{}, s.conn, s.names, row)
 }
 
 // Commit rolls back what could not be committed: SQLite leaves the transaction
-// open then.
+// open then. Its time is the disk's, and the pool's busy timeout; an interrupt
+// could only make a commit that succeeded look as if it had not.
 func (s *session) Commit(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
 	_, err := s.conn.Exec(ctx, "COMMIT")
-	if err != nil {
-		if rollback := s.Rollback(context.WithoutCancel(ctx)); rollback != nil {
-			s.conn.Discard()
-		}
+	if err != nil && s.Rollback(ctx) != nil {
+		s.conn.Discard()
 	}
 	return err
 }
@@ -38,6 +40,7 @@ func (s *session) Commit(ctx context.Context) error {
 // inside a transaction. Discarding the connection instead would lose a database
 // in memory.
 func (s *session) Rollback(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
 	_, err := s.conn.Exec(ctx, "ROLLBACK")
 	if err == nil {
 		return nil
