@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/watermill-once/watermill-once/store"
+	"github.com/watermill-once/watermill-once/store/mysql"
+	"github.com/watermill-once/watermill-once/store/postgres"
+	"github.com/watermill-once/watermill-once/store/sqlite"
+)
+
+// accounts is how many rows the handler's UPDATE is spread over: one a worker.
+const accounts = 64
+
+// database is one database with both ways to handle a message on one pool.
+type database struct {
+	name           string
+	store          *store.SQL
+	db             *sqlx.DB
+	options        *sql.TxOptions // of the handwritten transaction
+	insert, update string
+	want           string // the ratio to reach
+	payload        []byte
+}
+
+func newDatabase(ctx context.Context, name, want string, s *store.SQL, options *sql.TxOptions, seen ...string) (*database, error) {
+	d := &database{name: name, store: s, db: s.DB(), options: options, want: want, payload: make([]byte, 1024)}
+	if err := s.Migrate(ctx); err != nil {
+		return nil, err
+	}
+	// As many connections as anybody wants, none of them opened meanwhile.
+	d.db.SetMaxOpenConns(store.DefaultPool)
+	d.db.SetMaxIdleConns(store.DefaultPool)
+	statements := append([]string{"DROP TABLE IF EXISTS bench_seen", "DROP TABLE IF EXISTS bench_accounts"}, seen[:len(seen)-1]...)
+	statements = append(statements, "CREATE TABLE bench_accounts (id INT PRIMARY KEY, n INT NOT NULL)")
+	rows := make([]string, accounts)
+	for i := range rows {
+		rows[i] = fmt.Sprintf("(%d, 0)", i)
+	}
+	statements = append(statements, "INSERT INTO bench_accounts VALUES "+strings.Join(rows, ", "))
+	for _, q := range statements {
+		if _, err := d.db.ExecContext(ctx, q); err != nil {
+			return nil, fmt.Errorf("%s: %w", q, err)
+		}
+	}
+	d.insert = d.db.Rebind(seen[len(seen)-1])
+	d.update = d.db.Rebind("UPDATE bench_accounts SET n = n + 1 WHERE id = ?")
+	return d, nil
+}
+
+// The handwritten table has what it needs for the same job: the claim's key,
+// its time, and the index without which nobody could purge it.
+
+func postgresDB(ctx context.Context) (*database, error) {
+	dsn := os.Getenv("ONCE_TEST_POSTGRES")
+	if dsn == "" {
+		return nil, nil
+	}
+	s, err := postgres.Open(dsn, store.WithPrefix("bench_"))
+	if err != nil {
+		return nil, err
+	}
+	return newDatabase(ctx, "postgres", "0.95", s, &sql.TxOptions{Isolation: sql.LevelReadCommitted},
+		`CREATE TABLE bench_seen (consumer text COLLATE "C", id text COLLATE "C", seen_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (consumer, id))`,
+		`CREATE INDEX ON bench_seen (seen_at)`,
+		`INSERT INTO bench_seen (consumer, id) VALUES (?, ?) ON CONFLICT DO NOTHING`)
+}
+
+func mariaDB(ctx context.Context) (*database, error) {
+	dsn := os.Getenv("ONCE_TEST_MARIADB")
+	if dsn == "" {
+		return nil, nil
+	}
+	admin, err := sqlx.Open("mysql", dsn)
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close() //nolint:errcheck // only made the database
+	if _, err := admin.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS once_bench"); err != nil {
+		return nil, err
+	}
+	s, err := mysql.Open(strings.Replace(dsn, ")/", ")/once_bench", 1), store.WithPrefix("bench_"))
+	if err != nil {
+		return nil, err
+	}
+	return newDatabase(ctx, "mariadb", "0.95", s, &sql.TxOptions{Isolation: sql.LevelReadCommitted},
+		"CREATE TABLE bench_seen (consumer VARBINARY(255), id VARBINARY(64), seen_at DATETIME(6) NOT NULL DEFAULT NOW(6), PRIMARY KEY (consumer, id), KEY (seen_at))",
+		"INSERT IGNORE INTO bench_seen (consumer, id) VALUES (?, ?)")
+}
+
+func sqliteDB(ctx context.Context) (*database, error) {
+	dir, err := os.MkdirTemp("", "once-bench-")
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { os.RemoveAll(dir) })
+	s, err := sqlite.Open(filepath.Join(dir, "bench.db"))
+	if err != nil {
+		return nil, err
+	}
+	return newDatabase(ctx, "sqlite", "0.85", s, nil,
+		"CREATE TABLE bench_seen (consumer TEXT, id TEXT, seen_at INTEGER NOT NULL DEFAULT (unixepoch()), PRIMARY KEY (consumer, id)) WITHOUT ROWID",
+		"CREATE INDEX bench_seen_at ON bench_seen (seen_at)",
+		"INSERT INTO bench_seen (consumer, id) VALUES (?, ?) ON CONFLICT DO NOTHING")
+}
