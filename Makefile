@@ -78,7 +78,7 @@ traps: ## List the traps with their tests, fail when one has none
 
 .PHONY: demo
 demo: ## The payments example (BROKER=gochannel|kafka|… STORE=sqlite|postgres|mysql)
-	@$(if $(DEMO_SERVICES),$(services) up $(DEMO_SERVICES) && $(in_env)) go run ./examples/payments/demo -broker=$(BROKER) -store=$(STORE)
+	@$(if $(DEMO_SERVICES),$(services) up $(DEMO_SERVICES) && $(in_env)) $(if $(wildcard examples/go.mod),cd examples && go run ./payments/demo,go run ./examples/payments/demo) -broker=$(BROKER) -store=$(STORE)
 
 .PHONY: bench
 bench: services ## Benchmarks against peers (BENCHFLAGS='…')

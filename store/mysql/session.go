@@ -14,11 +14,12 @@ type session struct {
 	conn  *guarded.Conn
 	names *store.Names
 	level sql.IsolationLevel
+	ended bool // rolled back by the server already, behind a duplicate
 }
 
 // Begin begins and claims. MariaDB takes both, and the isolation level of this
 // one transaction, as one compound statement, and answers a duplicate with the
-// claim that stands. When the claim in it fails otherwise the transaction stays
+// claim that stands, rolled back. When the claim in it fails otherwise the transaction stays
 // open, as it would with statements sent one by one.
 func (s *session) Begin(ctx context.Context, row *store.Row) (*store.Standing, error) {
 	if row.Server.Variant == variantMariaDB {
@@ -40,10 +41,11 @@ func (s *session) compound(ctx context.Context, row *store.Row) (*store.Standing
 	var duplicate int64
 	_, err := s.conn.QueryRow(ctx, "BEGIN NOT ATOMIC "+
 		// Always one row, so that a claim that vanished is not a new one.
-		"DECLARE EXIT HANDLER FOR 1062 SELECT COUNT(*) + 1, "+findColumns(row, "MAX")+findFrom(s.names, row)+"; "+
+		"DECLARE EXIT HANDLER FOR 1062 BEGIN SELECT COUNT(*) + 1, "+findColumns(row, "MAX")+findFrom(s.names, row)+"; ROLLBACK; END; "+
 		"SET TRANSACTION ISOLATION LEVEL "+levelSQL[s.level]+"; START TRANSACTION; "+
 		"SET STATEMENT "+bound(row.Wait)+" FOR "+insert(s.names, row)+"; END",
 		nil, &duplicate, &standing.ClaimedAtMicros, &standing.AgeMicros, &standing.Fingerprint)
+	s.ended = err == nil && duplicate > 0
 	switch {
 	case err != nil || duplicate == 0:
 		return nil, err
@@ -60,6 +62,9 @@ func (s *session) Commit(ctx context.Context) error {
 }
 
 func (s *session) Rollback(ctx context.Context) error {
+	if s.ended {
+		return nil
+	}
 	_, err := s.conn.Exec(ctx, "ROLLBACK")
 	return err
 }
