@@ -61,10 +61,10 @@ func (t *directTx) rollback() {
 	}
 }
 
-func (t *directTx) abandon()      { t.rollback() }
-func (t *directTx) discard()      { t.bad = true }
-func (t *directTx) doom() error   { return nil }
-func (t *directTx) unused() bool  { return false }
+func (t *directTx) abandon()     { t.rollback() }
+func (t *directTx) discard()     { t.bad = true }
+func (t *directTx) doom() error  { return nil }
+func (t *directTx) unused() bool { return false }
 
 func (t *directTx) release() {
 	if t.bad {

@@ -125,8 +125,7 @@ func WithClass(class Class, err error) error {
 // ClassOf returns the class of an error of [Store.Do]: the outermost mark set
 // with [WithClass] wins. An error without a mark is the handler's.
 func ClassOf(err error) Class {
-	var c *classed
-	if errors.As(err, &c) {
+	if c, ok := errors.AsType[*classed](err); ok {
 		return c.class
 	}
 	switch {

@@ -103,8 +103,7 @@ func (s *SQL) commitFailed(ctx context.Context, err error, t transaction, age ti
 
 // first returns the failure behind a doom, or err itself.
 func first(err error) error {
-	var doom *DoomedError
-	if errors.As(err, &doom) {
+	if doom, ok := errors.AsType[*DoomedError](err); ok {
 		return doom.First
 	}
 	return err

@@ -28,7 +28,7 @@ func (q poolQuerier) QueryRow(ctx context.Context, query string, args []any, des
 	if err != nil {
 		return false, err
 	}
-	defer rows.Close() //nolint:errcheck // Err tells
+	defer rows.Close() // Err tells
 	if !rows.Next() {
 		return false, rows.Err()
 	}
@@ -47,7 +47,7 @@ func (q poolQuerier) QueryRow(ctx context.Context, query string, args []any, des
 
 // drain reads to the end of the answer, where an error may still hide.
 func drain(rows *sql.Rows) error {
-	for rows.Next() { //nolint:revive // only the end counts
+	for rows.Next() { // only the end counts
 	}
 	return rows.Err()
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -206,10 +207,8 @@ func (s *SQL) inspected(ctx context.Context) (Server, error) {
 // sqlx would rebind placeholders in a way that the database may not take.
 func (s *SQL) driverFinding() []Finding {
 	name := s.db.DriverName()
-	for _, known := range s.dialect.Drivers() {
-		if name == known {
-			return nil
-		}
+	if slices.Contains(s.dialect.Drivers(), name) {
+		return nil
 	}
 	return []Finding{{
 		Setting: "sqlx driver name", Value: name,

@@ -49,8 +49,7 @@ var faults = map[uint16]store.Fault{
 }
 
 func (dialect) Fault(err error) store.Fault {
-	var e *driver.MySQLError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*driver.MySQLError](err); ok {
 		if f, ok := faults[e.Number]; ok {
 			return f
 		}

@@ -67,7 +67,7 @@ func variables(ctx context.Context, db *sqlx.DB, names ...string) (map[string]st
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close() //nolint:errcheck // Err tells
+	defer rows.Close() // Err tells
 	v := map[string]string{}
 	for rows.Next() {
 		var name, value string

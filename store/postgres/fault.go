@@ -70,8 +70,7 @@ func (d dialect) CommitRefused(err error) (bool, store.Fault) {
 // context ("while inserting index tuple …"); a wait for the table has none. It
 // is there or not in every language.
 func (dialect) TableLocked(_ context.Context, _ store.Querier, _ *store.Names, err error) bool {
-	var native *pgconn.PgError
-	if errors.As(err, &native) {
+	if native, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return native.Where == ""
 	}
 	var fields interface{ Get(byte) string } // lib/pq

@@ -16,7 +16,7 @@ func (d dialect) Inspect(ctx context.Context, db *sqlx.DB, _ sql.IsolationLevel)
 	if err != nil {
 		return store.Server{}, nil, err
 	}
-	defer conn.Close() //nolint:errcheck // nothing was written
+	defer conn.Close() // nothing was written
 	var version, file, journal string
 	var synchronous int
 	for query, dest := range map[string]any{
@@ -52,11 +52,11 @@ func (d dialect) shared(ctx context.Context, db *sqlx.DB, one *sqlx.Conn) error 
 	if err != nil {
 		return err
 	}
-	defer two.Close() //nolint:errcheck // nothing was written
+	defer two.Close() // nothing was written
 	if _, err := one.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	defer one.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") //nolint:errcheck // nothing was written
+	defer one.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // nothing was written
 	if _, err := two.ExecContext(ctx, "BEGIN IMMEDIATE"); d.Fault(err) == store.FaultBusy {
 		return nil
 	}
