@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +56,9 @@ func newDatabase(ctx context.Context, name, want string, s *store.SQL, options *
 	return d, nil
 }
 
+// quiet keeps the migration's progress out of the figures.
+func quiet() store.Option { return store.WithLogger(slog.New(slog.DiscardHandler)) }
+
 // The handwritten table has what it needs for the same job: the claim's key,
 // its time, and the index without which nobody could purge it.
 
@@ -63,7 +67,7 @@ func postgresDB(ctx context.Context) (*database, error) {
 	if dsn == "" {
 		return nil, nil
 	}
-	s, err := postgres.Open(dsn, store.WithPrefix("bench_"))
+	s, err := postgres.Open(dsn, store.WithPrefix("bench_"), quiet())
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +90,7 @@ func mariaDB(ctx context.Context) (*database, error) {
 	if _, err := admin.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS once_bench"); err != nil {
 		return nil, err
 	}
-	s, err := mysql.Open(strings.Replace(dsn, ")/", ")/once_bench", 1), store.WithPrefix("bench_"))
+	s, err := mysql.Open(strings.Replace(dsn, ")/", ")/once_bench", 1), store.WithPrefix("bench_"), quiet())
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +105,7 @@ func sqliteDB(ctx context.Context) (*database, error) {
 		return nil, err
 	}
 	context.AfterFunc(ctx, func() { os.RemoveAll(dir) })
-	s, err := sqlite.Open(filepath.Join(dir, "bench.db"))
+	s, err := sqlite.Open(filepath.Join(dir, "bench.db"), quiet())
 	if err != nil {
 		return nil, err
 	}
