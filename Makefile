@@ -15,6 +15,7 @@ TESTFLAGS ?=
 BROKER ?= gochannel
 STORE ?= sqlite
 BENCHFLAGS ?=
+DEMOFLAGS ?=
 
 # What a demo's broker and store need started; what is not listed needs nothing.
 needs_kafka := kafka
@@ -77,8 +78,8 @@ traps: ## List the traps with their tests, fail when one has none
 	@.ci/traps
 
 .PHONY: demo
-demo: ## The payments example (BROKER=gochannel|kafka|… STORE=sqlite|postgres|mysql)
-	@$(if $(DEMO_SERVICES),$(services) up $(DEMO_SERVICES) && $(in_env)) $(if $(wildcard examples/go.mod),cd examples && go run ./payments/demo,go run ./examples/payments/demo) -broker=$(BROKER) -store=$(STORE)
+demo: ## The payments example (BROKER=gochannel|kafka STORE=sqlite|postgres|mariadb DEMOFLAGS='-help')
+	@$(if $(DEMO_SERVICES),$(services) up $(DEMO_SERVICES) && $(in_env)) $(if $(wildcard examples/go.mod),cd examples && go run ./payments/demo,go run ./examples/payments/demo) -broker=$(BROKER) -store=$(STORE) $(DEMOFLAGS)
 
 .PHONY: bench
 bench: services ## Benchmarks against peers (BENCHFLAGS='…')

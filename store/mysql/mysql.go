@@ -16,7 +16,8 @@ func New(db *sqlx.DB, opts ...store.Option) *store.SQL {
 
 // Open returns the store over a pool of its own for a DSN of go-sql-driver,
 // with at most [store.DefaultPool] connections. It does not connect yet. The
-// error never shows the password. [store.SQL.Close] closes the pool.
+// error never shows the password. [store.SQL.Close] closes the pool, and so does
+// the guard's Close.
 func Open(dsn string, opts ...store.Option) (*store.SQL, error) {
 	// The driver's errors about a DSN quote nothing of it.
 	if _, err := driver.ParseDSN(dsn); err != nil {

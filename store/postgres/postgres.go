@@ -20,7 +20,8 @@ func New(db *sqlx.DB, opts ...store.Option) *store.SQL {
 // Open returns the store over a pool of its own for a connection string, as
 // pgx.ParseConfig reads it, with at most [store.DefaultPool] connections. It
 // does not connect yet. The error never shows
-// the password. [store.SQL.Close] closes the pool.
+// the password. [store.SQL.Close] closes the pool, and so does
+// the guard's Close.
 func Open(dsn string, opts ...store.Option) (*store.SQL, error) {
 	// pgx redacts the password of a string that it cannot parse.
 	config, err := pgx.ParseConfig(dsn)

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+)
+
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	ran := 0
+	handler := newFaults(3).into(func(*message.Message) error {
+		ran++
+		return nil
+	})
+	before, after := 0, 0
+	for i := range 1000 {
+		msg := message.NewMessage(fmt.Sprintf("transfer %d", i), nil)
+		ran = 0
+		if err := handler(msg); err == nil {
+			continue
+		} else if !errors.Is(err, errFault) {
+			t.Fatal(err)
+		}
+		if ran == 0 {
+			before++
+		} else {
+			after++
+		}
+		if err := handler(msg); err != nil {
+			t.Errorf("%s failed again: %v", msg.UUID, err)
+		}
+	}
+	if before < 10 || before > 90 || after < 10 || after > 90 {
+		t.Errorf("of 1000 transfers %d failed before their writes and %d after, want about 40 each", before, after)
+	}
+}
+
+func TestFaultsPassErrorsOn(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	handler := newFaults(3).into(func(*message.Message) error { return broken })
+	msg := message.NewMessage("transfer", nil)
+	_ = handler(msg) // perhaps a fault
+	if err := handler(msg); !errors.Is(err, broken) {
+		t.Errorf("error = %v, want the handler's", err)
+	}
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/watermill-once/watermill-once/examples/payments"
+)
+
+// result is what one run came to.
+type result struct {
+	guarding   guarding
+	audit      audit
+	messages   int
+	deliveries int
+	duplicates int
+	kills      int
+}
+
+// runAll gives the same stream to the three consumers in turn.
+func runAll(ctx context.Context, o options, out io.Writer) ([]result, error) {
+	setUpLog(o.verbose)
+	p := newPlan(o.seed, o.messages, o.kills)
+	introduce(out, o, p)
+	show := newDisplay(os.Stderr)
+	results := make([]result, 0, len(guardings))
+	for _, g := range guardings {
+		r := &run{options: o, guarding: g, plan: p, tally: newTally(len(p.sendings)), show: show}
+		result, err := r.do(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", g, err)
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+// run is one way through the stream, with one guarding, on a fresh database.
+type run struct {
+	options  options
+	guarding guarding
+	plan     *plan
+	tally    *tally
+	show     display
+
+	database *database
+	broker   broker
+}
+
+func (r *run) do(ctx context.Context) (_ result, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.options.timeout, fmt.Errorf("not done after %s (see -timeout)", r.options.timeout))
+	defer cancel()
+	name := freshName()
+	if r.database, err = newDatabase(ctx, r.options.store, name, r.plan.opening()); err != nil {
+		return result{}, err
+	}
+	defer func() { err = errors.Join(err, r.database.close(ctx)) }()
+	if r.broker, err = r.newBroker(name); err != nil {
+		return result{}, err
+	}
+	defer func() { err = errors.Join(err, r.broker.close()) }()
+
+	r.show.begin(r.guarding, len(r.plan.sendings))
+	kills, err := r.consumeAll(ctx)
+	r.show.end()
+	if err != nil {
+		return result{}, err
+	}
+	return r.result(ctx, kills)
+}
+
+func (r *run) newBroker(name string) (broker, error) {
+	if r.options.broker == "kafka" {
+		return newKafkaBroker(r.plan, name, r.options.verbose)
+	}
+	return &pipeBroker{plan: r.plan, tally: r.tally}, nil
+}
+
+// consumeAll starts consumers, and kills them, until the stream is at its end.
+func (r *run) consumeAll(ctx context.Context) (kills int, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	finished := make(chan error, 1)
+	go func() {
+		finished <- r.broker.run(ctx)
+		close(finished)
+	}()
+	defer func() {
+		cancel()
+		for range finished { // wait until it has ended, too
+		}
+	}()
+	for {
+		again, err := r.consumeOnce(ctx, r.killPoint(kills), finished)
+		if err != nil || !again {
+			return kills, err
+		}
+		kills++
+	}
+}
+
+func (r *run) killPoint(kills int) int {
+	if kills < len(r.plan.killAt) {
+		return r.plan.killAt[kills]
+	}
+	return 0
+}
+
+// consumeOnce is the life of one consumer. again says that it was killed.
+func (r *run) consumeOnce(ctx context.Context, killAt int, finished <-chan error) (again bool, err error) {
+	r.tally.nextConsumer(killAt)
+	p, err := startProcess(ctx, r.assignment(), r.heard)
+	if err != nil {
+		return false, err
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		r.broker.serve(p)
+	}()
+	defer func() { <-served }() // it ends with the process
+	defer p.end()               // does nothing to one that has ended
+
+	select {
+	case err := <-finished:
+		if err != nil {
+			return false, why(ctx, err)
+		}
+		return false, p.stop()
+	case <-p.exited:
+		if !p.killed {
+			return false, why(ctx, errors.Join(errGone, p.failure))
+		}
+		_, inFlight := r.tally.now()
+		r.show.killed(inFlight)
+		return true, nil
+	}
+}
+
+// why prefers the reason for the end of ctx to what followed from it.
+func why(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (r *run) assignment() assignment {
+	a := assignment{
+		Guarding: r.guarding,
+		Broker:   r.options.broker,
+		Store:    r.options.store,
+		DSN:      r.database.dsn,
+		Seed:     r.options.seed,
+		Verbose:  r.options.verbose,
+	}
+	r.broker.assign(&a)
+	return a
+}
+
+// heard takes a consumer's report, and says when to kill it.
+func (r *run) heard(report report) (kill bool) {
+	kill = r.tally.apply(report)
+	done, _ := r.tally.now()
+	r.show.progress(done)
+	return kill
+}
+
+// result audits the books when all consumers are gone.
+func (r *run) result(ctx context.Context, kills int) (result, error) {
+	books, err := payments.ReadBooks(ctx, r.database.store.DB())
+	if err != nil {
+		return result{}, err
+	}
+	return result{
+		guarding:   r.guarding,
+		audit:      newLedger(r.plan).audit(books),
+		messages:   len(r.plan.orders),
+		deliveries: r.tally.deliveries,
+		duplicates: r.tally.duplicates,
+		kills:      kills,
+	}, nil
+}
+
+// freshName is a name for a run's database and topic.
+func freshName() string {
+	var random [5]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return "once_demo_" + hex.EncodeToString(random[:])
+}

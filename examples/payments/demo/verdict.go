@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// judge says in words what the table shows, and whether that is what the demo
+// is to show: ours is right, and not because nothing went wrong.
+func judge(results []result) (verdict string, ok bool) {
+	ours, others := results[0], results[1:]
+	sentences := []string{judgeOurs(ours)}
+	trouble := false
+	for _, r := range others {
+		sentences = append(sentences, judgeOther(r))
+		trouble = trouble || r.audit.lost+r.audit.doubled > 0
+	}
+	if !trouble {
+		sentences = append(sentences, nothingProven)
+	}
+	return strings.Join(sentences, "\n"), ours.audit.right() && trouble
+}
+
+const nothingProven = `NOTHING PROVEN: neither of the others lost or doubled anything.
+    Try more -messages, more -kills or another -seed.`
+
+func judgeOurs(r result) string {
+	if a := r.audit; !a.right() {
+		return fmt.Sprintf("FAILED: %s: %s.\n    %d transfers were made that nobody asked for, %d accounts are wrong.",
+			r.guarding, damage(a), a.strange, a.wrong)
+	}
+	return fmt.Sprintf("%s made each of the %d transfers exactly once, over %d deliveries and %d kills:\n"+
+		"    every account is right to the cent.", r.guarding, r.messages, r.deliveries, r.kills)
+}
+
+func judgeOther(r result) string {
+	name := strings.ToUpper(string(r.guarding[:1])) + string(r.guarding[1:])
+	if r.audit.right() {
+		return name + " had luck this time."
+	}
+	return fmt.Sprintf("%s: %s.\n    %s", name, damage(r.audit), reasons[r.guarding])
+}
+
+// reasons say where the damage of the others comes from.
+var reasons = map[guarding]string{
+	byNothing: "It takes every delivery for a new message.",
+	byDeduplicator: "It marks a message before the handler has succeeded, so it drops the redelivery of one that failed;\n" +
+		"    and it forgets all marks when the process dies.",
+}
+
+func damage(a audit) string {
+	return fmt.Sprintf("%d transfers lost, %d doubled; the shops have %s", a.lost, a.doubled, surplus(a))
+}
+
+func surplus(a audit) string {
+	switch d := a.found - a.expected; {
+	case d > 0:
+		return money(d) + " too much"
+	case d < 0:
+		return money(-d) + " too little"
+	default:
+		return "the right sum"
+	}
+}

@@ -1,0 +1,67 @@
+package payments
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jmoiron/sqlx"
+
+	once "github.com/watermill-once/watermill-once/middleware"
+)
+
+// ErrNoAccount says that a transfer names an account that is not there.
+var ErrNoAccount = errors.New("no such account")
+
+// Transfer is the payload of the messages that [Handle] takes. The message's
+// UUID identifies it: the message may come often, the transfer is one.
+type Transfer struct {
+	From  int   `json:"from"`
+	To    int   `json:"to"`
+	Cents int64 `json:"cents"`
+}
+
+// Handle moves the money and notes that it did, in the transaction of the
+// message. It takes no precaution against duplicates: that is the guard's work.
+func Handle(msg *message.Message) error {
+	var t Transfer
+	if err := json.Unmarshal(msg.Payload, &t); err != nil {
+		return once.Permanent(fmt.Errorf("read the transfer: %w", err))
+	}
+	ctx := msg.Context()
+	tx, err := once.Tx(ctx)
+	if err != nil {
+		return err
+	}
+	if err := add(ctx, tx, t.From, -t.Cents); err != nil {
+		return err
+	}
+	if err := add(ctx, tx, t.To, t.Cents); err != nil {
+		return err
+	}
+	return note(ctx, tx, msg.UUID, t)
+}
+
+// add changes a balance. Rebind turns the question marks into what the database
+// at hand wants.
+func add(ctx context.Context, tx *sqlx.Tx, account int, cents int64) error {
+	result, err := tx.ExecContext(ctx, tx.Rebind(`UPDATE accounts SET balance = balance + ? WHERE id = ?`), cents, account)
+	if err != nil {
+		return fmt.Errorf("change the balance of account %d: %w", account, err)
+	}
+	if n, err := result.RowsAffected(); err != nil || n != 1 {
+		return errors.Join(err, fmt.Errorf("change the balance of account %d: %w", account, ErrNoAccount))
+	}
+	return nil
+}
+
+func note(ctx context.Context, tx *sqlx.Tx, id string, t Transfer) error {
+	_, err := tx.ExecContext(ctx, tx.Rebind(`INSERT INTO transfers (id, debited, credited, cents) VALUES (?, ?, ?, ?)`),
+		id, t.From, t.To, t.Cents)
+	if err != nil {
+		return fmt.Errorf("note transfer %q: %w", id, err)
+	}
+	return nil
+}

@@ -1,0 +1,5 @@
+//go:build !integration
+
+package once_test
+
+func serverStores() []storeKind { return nil }
