@@ -56,7 +56,7 @@ func (d dialect) shared(ctx context.Context, db *sqlx.DB, one *sqlx.Conn) error 
 	if _, err := one.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	defer one.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // nothing was written
+	defer func() { _, _ = one.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") }()
 	if _, err := two.ExecContext(ctx, "BEGIN IMMEDIATE"); d.Fault(err) == store.FaultBusy {
 		return nil
 	}
