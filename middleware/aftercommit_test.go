@@ -79,7 +79,7 @@ func TestAfterCommit_APanicIsAnEventAndTheOthersRun(t *testing.T) {
 		t.Error("the second hook did not run")
 	}
 	e := eventsOf[once.HookFailed](seen)
-	if len(e) != 1 || e[0].Panic != errBoom || e[0].Key != "m1" || !strings.Contains(string(e[0].Stack), "explode") {
+	if len(e) != 1 || e[0].Panic != any(errBoom) || e[0].Key != "m1" || !strings.Contains(string(e[0].Stack), "explode") {
 		t.Errorf("events are %+v", e)
 	}
 	seen.wantOutcomes(t, once.Processed)

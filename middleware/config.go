@@ -1,9 +1,7 @@
 package once
 
 import (
-	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -26,8 +24,8 @@ import (
 //	BackoffMin         100 ms
 //	BackoffMax         30 s
 //	FailingKeys        10 000
-//	Hold               30 s, at most half of Redelivery
 //	Redelivery         unknown
+//	Hold               30 s, or half of Redelivery where that is less
 //	Drain              30 s
 //	PurgeEvery         1 min
 //	PurgeBatch         1 000
@@ -195,51 +193,6 @@ func (c Config) validate() error {
 		p.add("BackoffMin %s is longer than BackoffMax %s: swap them", c.BackoffMin, c.BackoffMax)
 	}
 	return p.err()
-}
-
-// problems collects what is wrong with a configuration.
-type problems []string
-
-func (p *problems) add(format string, args ...any) {
-	*p = append(*p, fmt.Sprintf(format, args...))
-}
-
-func (p *problems) duration(field string, d time.Duration) {
-	switch {
-	case d < 0:
-		p.add("%s %s is negative: use a positive duration, or 0 for the default", field, d)
-	case d > 0 && d < time.Millisecond:
-		p.add("%s %s is shorter than a millisecond: was its unit forgotten (5*time.Second)?", field, d)
-	}
-}
-
-func (p *problems) count(field string, n int) {
-	if n < 0 {
-		p.add("%s %d is negative: use a positive number, or 0 for the default", field, n)
-	}
-}
-
-func (p *problems) policy(field string, policy FingerprintPolicy) {
-	if policy < 0 || policy > FingerprintOff {
-		p.add("%s %d is unknown: use FingerprintReject, FingerprintWarn or FingerprintOff", field, int(policy))
-	}
-}
-
-func (p *problems) service(s string) {
-	if strings.Contains(s, "/") {
-		p.add("Service %q contains a slash, which ends it in a consumer's name: leave it out", s)
-		return
-	}
-	if err := checkPart("Service", s); err != nil {
-		p.add("%v", err)
-	}
-}
-
-func (p problems) err() error {
-	if len(p) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: %s", ErrConfig, strings.Join(p, "; "))
 }
 
 func orDefault[T comparable](field *T, value T) { *field = orValue(*field, value) }

@@ -24,14 +24,15 @@ func consumerName(service, handler string) (string, error) {
 
 // checkConsumer looks at a full name that a user wrote.
 func checkConsumer(name string) error {
+	const field = "Consumer"
 	service, handler, ok := strings.Cut(name, "/")
 	if !ok {
-		return fmt.Errorf("Consumer %q has no slash: write the full name, \"service/handler\"", name)
+		return fmt.Errorf("%s %q has no slash: write the full name, \"service/handler\"", field, name)
 	}
-	if err := checkPart("Consumer's service", service); err != nil {
+	if err := checkPart(field+"'s service", service); err != nil {
 		return err
 	}
-	if err := checkPart("Consumer's handler", handler); err != nil {
+	if err := checkPart(field+"'s handler", handler); err != nil {
 		return err
 	}
 	return checkLength(name)

@@ -46,8 +46,8 @@ func (g *Guard) Do(ctx context.Context, name, key string, fn func(ctx context.Co
 	defer g.inflight.leave(a)
 	defer a.unwindDo()
 
-	v := a.do(name, key, fn)
-	a.finishDo(v)
+	v := a.do(name, key, fn) //nolint:contextcheck // the attempt has its context
+	a.finishDo(v)            //nolint:contextcheck // the attempt has its context
 	a.returned = true
 	return Result{Duplicate: v.outcome == Duplicate, ClaimedAt: a.result.ClaimedAt, Age: a.result.Age}, v.err
 }
@@ -65,7 +65,7 @@ func (a *attempt) do(name, key string, fn func(context.Context, *sqlx.Tx) error)
 	}
 	a.claim.Key = key
 	var err error
-	a.result, err = a.work(a.runFunc(fn), false)
+	a.result, err = a.work(a.runFunc(fn), false) //nolint:contextcheck // the attempt has its context
 	return a.judge(a.result, err)
 }
 

@@ -96,7 +96,7 @@ func TestDo_PanicAndGoexitAreCounted(t *testing.T) {
 	g := newGuard(t, newFake(), c)
 	func() {
 		defer func() {
-			if recover() != errBoom {
+			if recover() != any(errBoom) {
 				t.Error("the panic did not go on")
 			}
 		}()

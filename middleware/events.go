@@ -35,7 +35,7 @@ type AttemptEnded struct {
 	// Err is what the guard returns, nil when the message is acknowledged. For
 	// [Panicked] it says what the handler panicked with.
 	Err error
-	// Class is that of Err.
+	// Class is that of Err; it says nothing when Err is nil.
 	Class store.Class
 	// Took is the time in the guard, without the back-off.
 	Took time.Duration

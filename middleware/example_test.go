@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"log/slog"
 	"os"
 	"time"
@@ -25,10 +24,10 @@ import (
 func openExample(config once.Config) (*once.Guard, *sqlx.DB) {
 	s, err := sqlite.Open(":memory:", store.WithLogger(discard))
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	if err := s.Migrate(context.Background()); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	s.DB().MustExec(`CREATE TABLE accounts (id TEXT PRIMARY KEY, balance INTEGER NOT NULL)`)
 	s.DB().MustExec(`INSERT INTO accounts VALUES ('a', 100)`)
@@ -37,7 +36,7 @@ func openExample(config once.Config) (*once.Guard, *sqlx.DB) {
 	}
 	guard, err := once.New(s, config)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	return guard, s.DB()
 }
@@ -63,7 +62,7 @@ func Example() {
 	broker := gochannel.NewGoChannel(gochannel.Config{BlockPublishUntilSubscriberAck: true}, watermill.NopLogger{})
 	router, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	router.AddPlugin(guard.Plugin)
 	router.AddConsumerHandler("charge", "orders", broker, charge)
@@ -72,7 +71,7 @@ func Example() {
 
 	for range 3 {
 		if err := broker.Publish("orders", message.NewMessage("order-1", []byte("a"))); err != nil {
-			log.Fatal(err)
+			panic(err)
 		}
 	}
 	<-charged
@@ -92,7 +91,7 @@ func ExampleGuard_Plugin() {
 	broker := gochannel.NewGoChannel(gochannel.Config{}, watermill.NopLogger{})
 	poison, err := middleware.PoisonQueueWithFilter(broker, "dead-letters", once.Poison)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	retry := middleware.Retry{MaxRetries: 3, InitialInterval: time.Second, ResetContextOnRetry: true}
 
@@ -222,7 +221,7 @@ func ExampleWithTx() {
 	}
 
 	tx := db.MustBegin()
-	defer tx.Rollback()
+	defer func() { _ = tx.Rollback() }()
 	msg := message.NewMessage("order-1", nil)
 	msg.SetContext(once.WithTx(context.Background(), tx))
 	fmt.Println("error:", charge(msg))
@@ -312,7 +311,7 @@ func ExampleHandlerConfig() {
 func ExampleNew() {
 	s, err := sqlite.Open(":memory:")
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer s.Close()
 	_, err = once.New(s, once.Config{Service: "billing/eu", Wait: 5})

@@ -69,18 +69,15 @@ func (f *failures) forget(key uint64) {
 // failureKey names the message for the back-off: by its key, or by its content
 // when it has none, so that one bad message does not slow down another.
 func (a *attempt) failureKey() uint64 {
-	var h maphash.Hash
-	h.SetSeed(a.guard.failures.seed)
-	h.WriteString(a.about.Consumer)
-	h.WriteByte(0)
-	if a.about.Key == "" && a.msg != nil {
-		h.WriteString(a.msg.UUID)
-		h.WriteByte(0)
-		h.Write(a.msg.Payload)
-		return h.Sum64()
+	seed := a.guard.failures.seed
+	name := struct {
+		consumer, key, uuid string
+		payload             uint64
+	}{consumer: a.about.Consumer, key: a.about.Key}
+	if name.key == "" && a.msg != nil {
+		name.uuid, name.payload = a.msg.UUID, maphash.Bytes(seed, a.msg.Payload)
 	}
-	h.WriteString(a.about.Key)
-	return h.Sum64()
+	return maphash.Comparable(seed, name)
 }
 
 // succeeded forgets the message's failures.

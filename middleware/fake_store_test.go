@@ -126,7 +126,9 @@ func (s *fakeStore) run(ctx context.Context, k fakeKey, c store.Claim, fn store.
 			s.rollback(tx)
 		}
 	}()
-	_, err = fn(store.WithAttempt(ctx, s), tx)
+	inside, end := store.WithAttempt(ctx, s)
+	defer end()
+	_, err = fn(inside, tx)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -181,7 +183,9 @@ func (s *fakeStore) counts() (asked, commits, rollbacks int) {
 type nopStore struct{}
 
 func (nopStore) Do(ctx context.Context, _ store.Claim, fn store.Func) (store.Result, error) {
-	_, err := fn(store.WithAttempt(ctx, nopTx), nopTx)
+	inside, end := store.WithAttempt(ctx, nopTx)
+	defer end()
+	_, err := fn(inside, nopTx)
 	return store.Result{}, err
 }
 

@@ -105,7 +105,7 @@ func (g *Guard) checkClaims() error {
 		}
 		s := settingsOf(g.config, h)
 		if err := g.checkClaim(s.claim(&g.config, consumer)); err != nil {
-			return fmt.Errorf("Handlers[%q]: %w", name, err)
+			return fmt.Errorf("settings of handler %q: %w", name, err)
 		}
 	}
 	return nil

@@ -33,17 +33,17 @@ func quick() once.Config {
 	}
 }
 
-func newGuard(t testing.TB, s store.Store, c once.Config) *once.Guard {
-	t.Helper()
+func newGuard(tb testing.TB, s store.Store, c once.Config) *once.Guard {
+	tb.Helper()
 	g, err := once.New(s, c)
 	if err != nil {
-		t.Fatalf("New: %v", err)
+		tb.Fatalf("New: %v", err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if err := g.Close(ctx); err != nil {
-			t.Errorf("Close: %v", err)
+			tb.Errorf("Close: %v", err)
 		}
 	})
 	return g
@@ -94,33 +94,33 @@ var contexts sync.Map
 
 // handlerContext is the context that a router gives to a message of a handler,
 // without its cancellation. Only a router can make one.
-func handlerContext(t testing.TB, handler, topic string) context.Context {
-	t.Helper()
+func handlerContext(tb testing.TB, handler, topic string) context.Context {
+	tb.Helper()
 	key := [2]string{handler, topic}
 	if ctx, ok := contexts.Load(key); ok {
 		return ctx.(context.Context)
 	}
 	got := make(chan context.Context, 1)
-	b := newBus(t)
-	r := b.router(t)
+	b := newBus(tb)
+	r := b.router(tb)
 	r.AddConsumerHandler(handler, topic, b.channel, func(msg *message.Message) error {
 		got <- context.WithoutCancel(msg.Context())
 		return nil
 	})
-	b.run(t, r)
-	b.publish(t, topic, message.NewMessage("1", nil))
+	b.run(tb, r)
+	b.publish(tb, topic, message.NewMessage("1", nil))
 	ctx := <-got
 	if err := r.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	contexts.Store(key, ctx)
 	return ctx
 }
 
 // deliver makes a message of handler "h" on topic "t".
-func deliver(t testing.TB, uuid, payload string) *message.Message {
-	t.Helper()
-	return message.NewMessageWithContext(handlerContext(t, "h", "t"), uuid, []byte(payload))
+func deliver(tb testing.TB, uuid, payload string) *message.Message {
+	tb.Helper()
+	return message.NewMessageWithContext(handlerContext(tb, "h", "t"), uuid, []byte(payload))
 }
 
 // handle runs a handler that returns no messages behind the guard.
@@ -135,55 +135,58 @@ func handle(g *once.Guard, fn message.NoPublishHandlerFunc) func(*message.Messag
 // bus is a broker for one test.
 type bus struct{ channel *gochannel.GoChannel }
 
-func newBus(t testing.TB) *bus {
-	t.Helper()
+func newBus(tb testing.TB) *bus {
+	tb.Helper()
 	b := &bus{gochannel.NewGoChannel(gochannel.Config{Persistent: true}, watermill.NopLogger{})}
-	t.Cleanup(func() { _ = b.channel.Close() })
+	tb.Cleanup(func() { _ = b.channel.Close() })
 	return b
 }
 
-func (b *bus) router(t testing.TB) *message.Router {
-	t.Helper()
+func (b *bus) router(tb testing.TB) *message.Router {
+	tb.Helper()
 	r, err := message.NewRouter(message.RouterConfig{CloseTimeout: 10 * time.Second}, watermill.NopLogger{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return r
 }
 
 // run starts a router, which is closed at the end of the test.
-func (b *bus) run(t testing.TB, r *message.Router) {
-	t.Helper()
+func (b *bus) run(tb testing.TB, r *message.Router) {
+	tb.Helper()
 	done := make(chan error, 1)
 	go func() { done <- r.Run(context.Background()) }()
 	select {
 	case <-r.Running():
 	case err := <-done:
-		t.Fatalf("Run: %v", err)
+		tb.Fatalf("Run: %v", err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := r.Close(); err != nil {
-			t.Errorf("close the router: %v", err)
+			tb.Errorf("close the router: %v", err)
 		}
-		<-done
+		<-done // the error is Close's
 	})
 }
 
-func (b *bus) publish(t testing.TB, topic string, msgs ...*message.Message) {
-	t.Helper()
+// elapse lets time pass, in a bubble of synctest.
+func elapse(d time.Duration) { <-time.After(d) }
+
+func (b *bus) publish(tb testing.TB, topic string, msgs ...*message.Message) {
+	tb.Helper()
 	if err := b.channel.Publish(topic, msgs...); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
 // within fails the test when c brings nothing in time.
-func within[T any](t testing.TB, c <-chan T, what string) T {
-	t.Helper()
+func within[T any](tb testing.TB, c <-chan T, what string) T {
+	tb.Helper()
 	select {
 	case v := <-c:
 		return v
 	case <-time.After(10 * time.Second):
-		t.Fatalf("%s: nothing happened in 10 s", what)
+		tb.Fatalf("%s: nothing happened in 10 s", what)
 		panic("unreachable")
 	}
 }

@@ -11,7 +11,7 @@ import (
 // better kept than given back: a nack would only bring it again, and count
 // against it where the broker counts deliveries.
 func (a *attempt) holdable(err error) bool {
-	if err == nil || a.ran || a.parent.Err() != nil {
+	if err == nil || a.ran || a.over() != nil {
 		return false
 	}
 	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrSchema)

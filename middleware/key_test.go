@@ -110,6 +110,7 @@ func TestKey_ConstructorsPanicOnWhatCanNeverWork(t *testing.T) {
 		"fingerprint": func() { once.FingerprintFields("a", "") },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			defer func() {
 				if recover() == nil {
 					t.Error("no panic")
@@ -122,6 +123,7 @@ func TestKey_ConstructorsPanicOnWhatCanNeverWork(t *testing.T) {
 
 // untouched is a store that must not be asked.
 func untouched(t *testing.T) *fakeStore {
+	t.Helper()
 	s := newFake()
 	s.before = func(context.Context, store.Claim) error {
 		t.Error("the store was asked")

@@ -186,21 +186,23 @@ func TestStart_LazilyFailingIsTransientAndALaterMessageWorks(t *testing.T) {
 func TestStart_AThousandMessagesStartItOnce(t *testing.T) {
 	t.Parallel()
 	s := newFull()
+	var all, done sync.WaitGroup
+	all.Add(1000)
 	s.verify = func(context.Context) ([]store.Finding, error) {
-		time.Sleep(10 * time.Millisecond)
+		all.Wait() // everybody is there
 		return nil, nil
 	}
 	h := handle(newGuard(t, s, quick()), nothing)
 	ctx := handlerContext(t, "h", "t")
-	var all sync.WaitGroup
 	for i := range 1000 {
-		all.Go(func() {
+		done.Go(func() {
+			all.Done()
 			if err := h(message.NewMessageWithContext(ctx, strconv.Itoa(i), nil)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	all.Wait()
+	done.Wait()
 	if n := s.verifies.Load(); n != 1 {
 		t.Errorf("verified %d times", n)
 	}
@@ -288,7 +290,7 @@ func TestClose_LaterAttemptsAreTransientAndDoNotSpin(t *testing.T) {
 
 // closing runs a message with the given handler, closes the guard under it and
 // returns what both said and how long Close took.
-func closing(t *testing.T, s store.Store, c once.Config, closeCtx func() context.Context, h message.NoPublishHandlerFunc) (handled, closed error, took time.Duration) {
+func closing(t *testing.T, s store.Store, c once.Config, closeCtx func() context.Context, h message.NoPublishHandlerFunc) (took time.Duration, handled, closed error) {
 	t.Helper()
 	g, err := once.New(s, c)
 	if err != nil {
@@ -305,14 +307,14 @@ func closing(t *testing.T, s store.Store, c once.Config, closeCtx func() context
 	began := time.Now()
 	closed = g.Close(closeCtx())
 	took = time.Since(began)
-	return <-done, closed, took
+	return took, <-done, closed
 }
 
 func TestClose_WaitsForAttemptsInFlight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		handled, closed, took := closing(t, newFake(), quick(), context.Background, func(*message.Message) error {
-			time.Sleep(10 * time.Second)
+		took, handled, closed := closing(t, newFake(), quick(), context.Background, func(*message.Message) error {
+			elapse(10 * time.Second)
 			return nil
 		})
 		if handled != nil || closed != nil || took != 10*time.Second {
@@ -324,7 +326,7 @@ func TestClose_WaitsForAttemptsInFlight(t *testing.T) {
 func TestClose_CancelsWhatOutlastsTheDrain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		handled, closed, took := closing(t, newFake(), quick(), context.Background, func(msg *message.Message) error {
+		took, handled, closed := closing(t, newFake(), quick(), context.Background, func(msg *message.Message) error {
 			<-msg.Context().Done()
 			return msg.Context().Err()
 		})
@@ -340,8 +342,8 @@ func TestClose_SaysHowManyDidNotEnd(t *testing.T) {
 		seen := &recorder{}
 		c := quick()
 		c.Observer = seen
-		handled, closed, took := closing(t, newFull(), c, context.Background, func(*message.Message) error {
-			time.Sleep(time.Hour) // deaf
+		took, handled, closed := closing(t, newFull(), c, context.Background, func(*message.Message) error {
+			elapse(time.Hour) // deaf
 			return nil
 		})
 		if !errors.Is(handled, context.Canceled) {
@@ -361,8 +363,8 @@ func TestClose_EndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, closed, took := closing(t, newFake(), quick(), func() context.Context { return ctx }, func(*message.Message) error {
-			time.Sleep(time.Minute)
+		took, _, closed := closing(t, newFake(), quick(), func() context.Context { return ctx }, func(*message.Message) error {
+			elapse(time.Minute)
 			return nil
 		})
 		if closed == nil || took != time.Second {
@@ -377,10 +379,10 @@ func TestClose_WaitsUntilTheMessageIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuard(t, newFake(), quick())
 		msg := message.NewMessageWithContext(ctx, "m1", nil)
-		h := handle(g, func(*message.Message) error { time.Sleep(time.Second); return nil })
+		h := handle(g, func(*message.Message) error { elapse(time.Second); return nil })
 		go func() {
 			_ = h(msg)
-			time.Sleep(time.Second) // an outer middleware, or the outputs
+			elapse(time.Second) // an outer middleware, or the outputs
 			msg.Ack()
 		}()
 		synctest.Wait()
@@ -434,7 +436,7 @@ func TestClose_SecondCallerIsBoundedByItsOwnContext(t *testing.T) {
 			t.Fatal(err)
 		}
 		go func() {
-			_, _ = g.Do(context.Background(), "hook", "k", func(context.Context, *sqlx.Tx) error { time.Sleep(10 * time.Second); return nil })
+			_, _ = g.Do(context.Background(), "hook", "k", func(context.Context, *sqlx.Tx) error { elapse(10 * time.Second); return nil })
 		}()
 		synctest.Wait()
 		first := make(chan error)

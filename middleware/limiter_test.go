@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,10 +23,15 @@ func TestW12_TheLimiterHoldsAThousandHandedOverAtOnce(t *testing.T) {
 	r := b.router(t)
 	r.AddPlugin(newGuard(t, s, quick()).Plugin)
 	var all sync.WaitGroup
+	var running atomic.Int32
+	full := make(chan struct{})
 	all.Add(1000)
 	for _, name := range []string{"a", "b"} {
 		r.AddConsumerHandler(name, "t", b.channel, func(msg *message.Message) error {
-			time.Sleep(time.Millisecond)
+			if running.Add(1) == once.DefaultLimit {
+				close(full)
+			}
+			<-full // as many as may run at once do
 			return once.AfterCommit(msg.Context(), func(context.Context) { all.Done() })
 		})
 	}
@@ -34,7 +40,7 @@ func TestW12_TheLimiterHoldsAThousandHandedOverAtOnce(t *testing.T) {
 		b.publish(t, "t", message.NewMessage(fmt.Sprint(i), nil))
 	}
 	all.Wait()
-	if s.maxOpen > once.DefaultLimit {
+	if s.maxOpen != once.DefaultLimit {
 		t.Errorf("%d attempts ran at once", s.maxOpen)
 	}
 }
@@ -66,7 +72,7 @@ func TestLimiter_WaitEndsWithTheContext(t *testing.T) {
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
-					_, _ = g.Do(context.Background(), "hook", "k", func(context.Context, *sqlx.Tx) error { time.Sleep(time.Minute); return nil })
+					_, _ = g.Do(context.Background(), "hook", "k", func(context.Context, *sqlx.Tx) error { elapse(time.Minute); return nil })
 				}()
 				synctest.Wait()
 				ctx, cancel := c.end(root)

@@ -120,10 +120,20 @@ func TestSlog_Levels(t *testing.T) {
 
 func TestSlog_WhatComesWithEachMessageIsWarnedOfOnce(t *testing.T) {
 	t.Parallel()
-	s := newFake()
-	out := logged(t, s, 1, nothing)
-	if n := strings.Count(out, `"level":"WARN","msg":"the handler sent`); n != 1 {
-		t.Errorf("%d warnings:\n%s", n, out)
+	var out bytes.Buffer
+	o := once.SlogObserver(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	for range 3 {
+		for _, consumer := range []string{"svc/a", "svc/b"} {
+			about := once.Subject{Consumer: consumer}
+			o.Observe(t.Context(), once.TxUnused{Subject: about})
+			o.Observe(t.Context(), once.ChainProblem{Subject: about, Problem: once.SettledBefore})
+		}
+	}
+	if n := strings.Count(out.String(), "level=WARN"); n != 4 {
+		t.Errorf("%d warnings:\n%s", n, out.String())
+	}
+	if n := strings.Count(out.String(), "level=DEBUG"); n != 8 {
+		t.Errorf("%d at debug:\n%s", n, out.String())
 	}
 }
 
@@ -132,9 +142,19 @@ func TestSlog_DescribesEveryEvent(t *testing.T) {
 	var out bytes.Buffer
 	o := once.SlogObserver(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	for _, e := range []once.Event{
-		once.AttemptEnded{Outcome: once.Refused, Err: errors.New("e")}, once.AttemptHeld{}, once.KeyReused{}, once.TxUnused{},
-		once.HookFailed{}, once.ChainProblem{}, once.Started{}, once.StoreWeak{}, once.PoolSmall{},
-		once.Purged{Deleted: 1}, once.Purged{Err: errors.New("e")}, once.Closed{}, once.Closed{Left: 1},
+		once.AttemptEnded{Outcome: once.Refused, Err: errors.New("e")},
+		once.AttemptHeld{},
+		once.KeyReused{},
+		once.TxUnused{},
+		once.HookFailed{},
+		once.ChainProblem{},
+		once.Started{},
+		once.StoreWeak{},
+		once.PoolSmall{},
+		once.Purged{Deleted: 1},
+		once.Purged{Err: errors.New("e")},
+		once.Closed{},
+		once.Closed{Left: 1},
 	} {
 		o.Observe(t.Context(), e)
 	}

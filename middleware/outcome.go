@@ -157,8 +157,8 @@ func (a *attempt) judgeClaim(err error) verdict {
 		return a.fail(Cancelled, store.ClassTransient, err)
 	case class == store.ClassPermanent:
 		return a.refuse(class, err)
-	case a.parent.Err() != nil || errors.Is(err, context.Canceled):
-		return a.fail(Cancelled, store.ClassTransient, a.withParentsEnd(err))
+	case a.over() != nil:
+		return a.fail(Cancelled, store.ClassTransient, withCause(a.over(), err))
 	case errors.Is(err, store.ErrInFlight):
 		return a.fail(InFlight, store.ClassTransient, err)
 	default:
@@ -191,12 +191,13 @@ func (a *attempt) fail(o Outcome, class store.Class, err error) verdict {
 	return verdict{outcome: o, err: store.WithClass(class, named)}
 }
 
-// withParentsEnd lets errors.Is find why the message's context ended.
-func (a *attempt) withParentsEnd(err error) error {
-	if cause := a.parent.Err(); cause != nil {
-		return withCause(cause, err)
+// over returns how the attempt's time ended before its handler was called. The
+// parent may be a moment behind the attempt's own timer, or ahead of its watch.
+func (a *attempt) over() error {
+	if err := a.parent.Err(); err != nil {
+		return err
 	}
-	return err
+	return a.context().Err()
 }
 
 // withCause makes cause recognisable in err, which may be a driver's own way to

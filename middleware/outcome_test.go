@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/jmoiron/sqlx"
 
 	once "github.com/watermill-once/watermill-once/middleware"
 	"github.com/watermill-once/watermill-once/store"
@@ -116,7 +114,7 @@ func TestOutcome_HandlerErrorPermanent(t *testing.T) {
 	}.try(t)
 }
 
-func TestOutcome_Skip(t *testing.T) {
+func TestW10_ErrSkipLeavesNoClaim(t *testing.T) {
 	t.Parallel()
 	row{
 		handler: func(msg *message.Message) error { return errors.Join(effectOf(msg), once.ErrSkip) },
@@ -133,7 +131,7 @@ func TestOutcome_SkipDoesNotHideADeadlock(t *testing.T) {
 	}.try(t)
 }
 
-func TestOutcome_When(t *testing.T) {
+func TestW10_WhenAsksNoStore(t *testing.T) {
 	t.Parallel()
 	row{
 		config:  func(c *once.Config) { c.When = func(*message.Message) bool { return false } },
@@ -184,6 +182,7 @@ func TestOutcome_CopyInFlightRollsBack(t *testing.T) {
 }
 
 func testCopyInFlight(t *testing.T, first error, second once.Outcome, runs int32) {
+	t.Helper()
 	ctx := handlerContext(t, "h", "t")
 	synctest.Test(t, func(t *testing.T) {
 		seen := &recorder{}
@@ -195,7 +194,7 @@ func testCopyInFlight(t *testing.T, first error, second once.Outcome, runs int32
 			if n.Add(1) > 1 {
 				return nil
 			}
-			time.Sleep(time.Second)
+			elapse(time.Second)
 			return first
 		})
 		done := make(chan error)
@@ -428,206 +427,4 @@ func TestOutcome_AckedByTheHandlerIsTold(t *testing.T) {
 	if e := eventsOf[once.ChainProblem](seen); len(e) != 1 || e[0].Problem != once.SettledInside {
 		t.Errorf("problems are %+v", e)
 	}
-}
-
-func TestB36_PanicGoesOnWithValueAndStack(t *testing.T) {
-	t.Parallel()
-	seen := &recorder{}
-	c := quick()
-	c.Observer = seen
-	s := newSQLiteFake(t)
-	h := handle(newGuard(t, s, c), func(msg *message.Message) error {
-		_ = effectOf(msg)
-		return explode()
-	})
-	msg := deliver(t, "m1", "x")
-	before := msg.Context()
-	func() {
-		defer func() {
-			if p := recover(); p != errBoom {
-				t.Errorf("recovered %v", p)
-			}
-			buf := make([]byte, 1<<16)
-			if stack := string(buf[:runtime.Stack(buf, false)]); !strings.Contains(stack, "middleware_test.explode(") {
-				t.Errorf("the stack of the panic is lost:\n%s", stack)
-			}
-		}()
-		_ = h(msg)
-		t.Error("the panic did not go on")
-	}()
-	if settled(msg) {
-		t.Error("the guard settled the message")
-	}
-	if msg.Context() != before {
-		t.Error("the message's context is not what it was")
-	}
-	s.wantEffects(t, 0)
-	seen.wantOutcomes(t, once.Panicked)
-}
-
-var errBoom = errors.New("boom")
-
-//go:noinline
-func explode() error { panic(errBoom) }
-
-func TestW02_GoexitIsRolledBackAndNacked(t *testing.T) {
-	t.Parallel()
-	seen := &recorder{}
-	c := quick()
-	c.Observer = seen
-	s := newSQLiteFake(t)
-	h := handle(newGuard(t, s, c), func(msg *message.Message) error {
-		_ = effectOf(msg)
-		runtime.Goexit()
-		return nil
-	})
-	msg := deliver(t, "m1", "x")
-	before := msg.Context()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = h(msg)
-	}()
-	within(t, done, "Goexit")
-	within(t, msg.Nacked(), "nack")
-	if msg.Context() != before {
-		t.Error("the message's context is not what it was")
-	}
-	s.wantEffects(t, 0)
-	seen.wantOutcomes(t, once.Exited)
-}
-
-func TestW02_GoexitInARouter_TheNextDeliveryWorks(t *testing.T) {
-	t.Parallel()
-	s := newSQLiteFake(t)
-	b := newBus(t)
-	r := b.router(t)
-	r.AddPlugin(newGuard(t, s, quick()).Plugin)
-	var n atomic.Int32
-	done := make(chan struct{})
-	r.AddConsumerHandler("h", "t", b.channel, func(msg *message.Message) error {
-		if err := effectOf(msg); err != nil {
-			return err
-		}
-		if n.Add(1) == 1 {
-			runtime.Goexit()
-		}
-		return once.AfterCommit(msg.Context(), func(context.Context) { close(done) })
-	})
-	b.run(t, r)
-	b.publish(t, "t", message.NewMessage("m1", nil))
-	within(t, done, "the second delivery")
-	s.wantEffects(t, 1)
-}
-
-func TestB36_TwentyPanicsAndGoexitsLeakNothing(t *testing.T) {
-	t.Parallel()
-	s := newSQLiteFake(t)
-	s.db.SetMaxOpenConns(2)
-	g := newGuard(t, s, quick())
-	h := handle(g, func(msg *message.Message) error {
-		if err := effectOf(msg); err != nil {
-			return err
-		}
-		switch msg.UUID[0] {
-		case 'p':
-			panic("boom")
-		case 'g':
-			runtime.Goexit()
-		}
-		return nil
-	})
-	for i := range 20 {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			defer func() { _ = recover() }()
-			_ = h(deliver(t, fmt.Sprintf("%c%d", "pg"[i%2], i), "x"))
-		}()
-		within(t, done, "a broken handler")
-	}
-	if err := h(deliver(t, "m1", "x")); err != nil {
-		t.Fatal(err)
-	}
-	s.wantEffects(t, 1)
-	if n := s.db.Stats().InUse; n != 0 {
-		t.Errorf("%d connections are in use", n)
-	}
-}
-
-func TestOutcome_NestedGuardDo(t *testing.T) {
-	t.Parallel()
-	s := newFake()
-	c := quick()
-	c.Limit = 1 // the inner attempt must not wait for the outer one's slot
-	g := newGuard(t, s, c)
-	h := handle(g, func(msg *message.Message) error {
-		_, err := g.Do(msg.Context(), "inner", "k", func(context.Context, *sqlx.Tx) error { return nil })
-		return err
-	})
-	err := h(deliver(t, "m1", "x"))
-	if !errors.Is(err, store.ErrNested) || !once.IsPermanent(err) {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestW11_GuardTwiceIsErrNested(t *testing.T) {
-	t.Parallel()
-	s := newFake()
-	c := quick()
-	c.Limit = 1
-	g := newGuard(t, s, c)
-	h := g.Middleware(g.Middleware(func(*message.Message) ([]*message.Message, error) { return nil, nil }))
-	_, err := h(deliver(t, "m1", "x"))
-	if !errors.Is(err, store.ErrNested) || !errors.Is(err, once.ErrChain) {
-		t.Errorf("got %v", err)
-	}
-	if once.Poison(err) {
-		t.Error("good messages would be thrown away for a wrong chain")
-	}
-}
-
-func TestW11_TwoGuardsOnOneStoreIsErrNested(t *testing.T) {
-	t.Parallel()
-	s := newFake()
-	outer, inner := newGuard(t, s, quick()), newGuard(t, s, quick())
-	h := outer.Middleware(inner.Middleware(func(*message.Message) ([]*message.Message, error) { return nil, nil }))
-	if _, err := h(deliver(t, "m1", "x")); !errors.Is(err, store.ErrNested) {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestOutcome_AttemptOnAnotherStoreIsAllowed(t *testing.T) {
-	t.Parallel()
-	outer, inner := newGuard(t, newFake(), quick()), newGuard(t, newFake(), quick())
-	h := handle(outer, func(msg *message.Message) error {
-		mine, err := once.Tx(msg.Context())
-		if err != nil {
-			return err
-		}
-		_, err = inner.Do(msg.Context(), "inner", "k", func(ctx context.Context, tx *sqlx.Tx) error {
-			got, err := once.Tx(ctx)
-			if got != tx || got == mine {
-				t.Error("the innermost transaction is not found")
-			}
-			return err
-		})
-		if got, _ := once.Tx(msg.Context()); got != mine {
-			t.Error("the outer transaction is not found again")
-		}
-		return err
-	})
-	if err := h(deliver(t, "m1", "x")); err != nil {
-		t.Error(err)
-	}
-}
-
-func settled(msg *message.Message) bool {
-	select {
-	case <-msg.Acked():
-	case <-msg.Nacked():
-	default:
-		return false
-	}
-	return true
 }

@@ -26,7 +26,7 @@ func TestPurger_RunsEveryMinuteAndTellsEachTime(t *testing.T) {
 		if err := g.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		synctest.Wait()
 		if n := s.purges.Load(); n < 40 || n > 90 {
 			t.Errorf("%d purges in an hour", n)
@@ -46,7 +46,7 @@ func TestPurger_CanBeTurnedOff(t *testing.T) {
 		if err := g.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		if n := s.purges.Load(); n != 0 {
 			t.Errorf("%d purges", n)
 		}
@@ -60,7 +60,7 @@ func TestPurger_EndsWithCloseWhichWaitsForIt(t *testing.T) {
 		ended := false
 		s.purge = func(ctx context.Context, _ store.Purge) (int64, error) {
 			<-ctx.Done()
-			time.Sleep(time.Second) // the statement under way
+			elapse(time.Second) // the statement under way
 			ended = true
 			return 3, ctx.Err()
 		}
@@ -69,7 +69,7 @@ func TestPurger_EndsWithCloseWhichWaitsForIt(t *testing.T) {
 		if err := g.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Minute)
+		elapse(2 * time.Minute)
 		if err := g.Close(t.Context()); err != nil || !ended {
 			t.Errorf("%v, ended %v", err, ended)
 		}

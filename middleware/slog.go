@@ -43,7 +43,7 @@ func (o *slogObserver) Observe(ctx context.Context, e Event) {
 		return
 	}
 	text, attrs := describe(e)
-	logger.LogAttrs(ctx, level, text, attrs...)
+	logger.LogAttrs(ctx, level, text, attrs...) //nolint:sloglint // describe chooses among constants
 }
 
 func (o *slogObserver) level(e Event) slog.Level {
@@ -112,18 +112,18 @@ func describe(e Event) (string, []slog.Attr) {
 		return "message " + endings[e.Outcome], e.attrs()
 	case AttemptHeld:
 		return "message held: the store is not available",
-			append(e.Subject.attrs(), slog.Duration("wait", e.Wait), slog.Duration("held", e.Held), slog.Any("error", e.Err))
+			append(e.about(), slog.Duration("wait", e.Wait), slog.Duration("held", e.Held), slog.Any("error", e.Err))
 	case KeyReused:
 		return "message dropped as a duplicate although its payload differs from the claim's",
-			append(e.Subject.attrs(), slog.Time("claimed_at", e.ClaimedAt), slog.Duration("age", e.Age))
+			append(e.about(), slog.Time("claimed_at", e.ClaimedAt), slog.Duration("age", e.Age))
 	case TxUnused:
-		return "the handler sent no statement on its transaction: what it writes elsewhere is not protected (use once.Tx)", e.Subject.attrs()
+		return "the handler sent no statement on its transaction: what it writes elsewhere is not protected (use once.Tx)", e.about()
 	case HookFailed:
 		return "a function given to AfterCommit panicked; the message is committed",
-			append(e.Subject.attrs(), slog.Any("panic", e.Panic), slog.String("stack", string(e.Stack)))
+			append(e.about(), slog.Any("panic", e.Panic), slog.String("stack", string(e.Stack)))
 	case ChainProblem:
 		return "the guard's surroundings weaken it",
-			append(e.Subject.attrs(), slog.String("problem", string(e.Problem)), slog.String("detail", e.Detail), slog.String("fix", e.Fix))
+			append(e.about(), slog.String("problem", string(e.Problem)), slog.String("detail", e.Detail), slog.String("fix", e.Fix))
 	default:
 		return describeLife(e)
 	}
@@ -165,7 +165,7 @@ var endings = [...]string{
 	Refused:       "refused: the program has to change",
 }
 
-func (s Subject) attrs() []slog.Attr {
+func (s Subject) about() []slog.Attr {
 	attrs := make([]slog.Attr, 0, 16)
 	attrs = append(attrs, slog.String("consumer", s.Consumer))
 	if s.Topic != "" {
@@ -181,7 +181,7 @@ func (s Subject) attrs() []slog.Attr {
 }
 
 func (e AttemptEnded) attrs() []slog.Attr {
-	attrs := append(e.Subject.attrs(), slog.String("outcome", e.Outcome.String()), slog.Duration("took", e.Took))
+	attrs := append(e.about(), slog.String("outcome", e.Outcome.String()), slog.Duration("took", e.Took))
 	if e.Outcome == Duplicate || e.Outcome == Reused {
 		attrs = append(attrs, slog.Time("claimed_at", e.ClaimedAt), slog.Duration("age", e.Age))
 	}

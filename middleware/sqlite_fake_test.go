@@ -13,23 +13,23 @@ import (
 )
 
 // openDB opens a fresh SQLite file with a table for effects.
-func openDB(t testing.TB) *sqlx.DB {
-	t.Helper()
-	db, err := sqlx.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "test.db")+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)&_txlock=immediate")
+func openDB(tb testing.TB) *sqlx.DB {
+	tb.Helper()
+	db, err := sqlx.Open("sqlite", "file:"+filepath.Join(tb.TempDir(), "test.db")+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)&_txlock=immediate")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() })
+	tb.Cleanup(func() { _ = db.Close() })
 	if _, err := db.Exec(`CREATE TABLE effects (id TEXT NOT NULL, note TEXT NOT NULL DEFAULT '')`); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return db
 }
 
-func newSQLiteFake(t testing.TB) *fakeStore {
-	t.Helper()
+func newSQLiteFake(tb testing.TB) *fakeStore {
+	tb.Helper()
 	s := newFake()
-	s.db = openDB(t)
+	s.db = openDB(tb)
 	return s
 }
 
@@ -45,13 +45,13 @@ func effect(ctx context.Context, id string) error {
 
 func effectOf(msg *message.Message) error { return effect(msg.Context(), msg.UUID) }
 
-func (s *fakeStore) wantEffects(t testing.TB, want int) {
-	t.Helper()
+func (s *fakeStore) wantEffects(tb testing.TB, want int) {
+	tb.Helper()
 	var n int
 	if err := s.db.Get(&n, `SELECT count(*) FROM effects`); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if n != want {
-		t.Errorf("%d effects, want %d", n, want)
+		tb.Errorf("%d effects, want %d", n, want)
 	}
 }

@@ -23,25 +23,25 @@ type sqliteStore struct {
 	db *sqlx.DB
 }
 
-func newSQLite(t testing.TB) sqliteStore {
-	t.Helper()
-	s, err := sqlite.Open(filepath.Join(t.TempDir(), "once.db"), store.WithLogger(discard))
+func newSQLite(tb testing.TB) sqliteStore {
+	tb.Helper()
+	s, err := sqlite.Open(filepath.Join(tb.TempDir(), "once.db"), store.WithLogger(discard))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
-	if err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
+	tb.Cleanup(func() { _ = s.Close() })
+	if err := s.Migrate(tb.Context()); err != nil {
+		tb.Fatal(err)
 	}
 	if _, err := s.DB().Exec(`CREATE TABLE effects (id TEXT NOT NULL, note TEXT NOT NULL DEFAULT '', UNIQUE (id, note))`); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return sqliteStore{s, s.DB()}
 }
 
-func (s sqliteStore) wantEffects(t testing.TB, want int) {
-	t.Helper()
-	(&fakeStore{db: s.db}).wantEffects(t, want)
+func (s sqliteStore) wantEffects(tb testing.TB, want int) {
+	tb.Helper()
+	(&fakeStore{db: s.db}).wantEffects(tb, want)
 }
 
 // TestSQLite_Outcomes is the outcome table on a real store, as far as it is the
@@ -59,14 +59,22 @@ func TestSQLite_Outcomes(t *testing.T) {
 		outcome
 	}{
 		"first": {effectOf, outcome{once.Processed, 1, nil, 0}},
-		"error": {func(msg *message.Message) error { return errors.Join(effectOf(msg), errBusiness) },
-			outcome{once.Failed, 0, errBusiness, store.ClassHandler}},
-		"permanent": {func(msg *message.Message) error { return errors.Join(effectOf(msg), once.Permanent(errBusiness)) },
-			outcome{once.Failed, 0, errBusiness, store.ClassPermanent}},
-		"skip": {func(msg *message.Message) error { return errors.Join(effectOf(msg), once.ErrSkip) },
-			outcome{once.Skipped, 0, nil, 0}},
-		"unique violation that was swallowed": {func(msg *message.Message) error { _, _ = effectOf(msg), effectOf(msg); return nil },
-			outcome{once.Failed, 0, store.ErrDoomed, store.ClassHandler}},
+		"error": {
+			func(msg *message.Message) error { return errors.Join(effectOf(msg), errBusiness) },
+			outcome{once.Failed, 0, errBusiness, store.ClassHandler},
+		},
+		"permanent": {
+			func(msg *message.Message) error { return errors.Join(effectOf(msg), once.Permanent(errBusiness)) },
+			outcome{once.Failed, 0, errBusiness, store.ClassPermanent},
+		},
+		"skip": {
+			func(msg *message.Message) error { return errors.Join(effectOf(msg), once.ErrSkip) },
+			outcome{once.Skipped, 0, nil, 0},
+		},
+		"unique violation that was swallowed": {
+			func(msg *message.Message) error { _, _ = effectOf(msg), effectOf(msg); return nil },
+			outcome{once.Failed, 0, store.ErrDoomed, store.ClassHandler},
+		},
 		"unique violation behind a savepoint": {func(msg *message.Message) error {
 			ctx := msg.Context()
 			err := effectOf(msg)
@@ -91,8 +99,10 @@ func TestSQLite_Outcomes(t *testing.T) {
 			<-ctx.Done()
 			return errors.Join(err, ctx.Err())
 		}, outcome{once.Failed, 0, context.DeadlineExceeded, store.ClassHandler}},
-		"nacked": {func(msg *message.Message) error { msg.Nack(); return effectOf(msg) },
-			outcome{once.Failed, 0, nil, store.ClassHandler}},
+		"nacked": {
+			func(msg *message.Message) error { msg.Nack(); return effectOf(msg) },
+			outcome{once.Failed, 0, nil, store.ClassHandler},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

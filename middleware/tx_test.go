@@ -19,7 +19,7 @@ func TestB37_TxNeverFallsBack(t *testing.T) {
 	}
 	var kept context.Context
 	h := handle(newGuard(t, newFake(), quick()), func(msg *message.Message) error {
-		kept = msg.Context()
+		kept = msg.Context() //nolint:fatcontext // kept on purpose
 		_, err := once.Tx(kept)
 		return err
 	})

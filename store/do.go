@@ -107,7 +107,9 @@ func (s *SQL) run(ctx context.Context, t transaction, fn Func) (Result, error) {
 	}()
 
 	began := time.Now()
-	outputs, err := fn(t.attach(WithAttempt(ctx, s.db.DB)), tx)
+	inside, end := WithAttempt(ctx, s.db.DB)
+	defer end()
+	outputs, err := fn(t.attach(inside), tx)
 	if err == nil && len(outputs) > 0 {
 		err = WithClass(ClassTransient, fmt.Errorf("outputs cannot be stored yet: %w", errors.ErrUnsupported))
 	}

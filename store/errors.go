@@ -157,7 +157,7 @@ type KeyReusedError struct {
 
 // Error names the key, when it was claimed, and the ways out.
 func (e *KeyReusedError) Error() string {
-	return fmt.Sprintf("consumer %q: the key %q was already claimed with another payload at %s (%s ago): "+
+	return fmt.Sprintf("consumer %q: the key %.128q was already claimed with another payload at %s (%s ago): "+
 		"use a key that tells the two operations apart, a fingerprint over the fields that matter, or another fingerprint policy (warn, off)",
 		e.Consumer, e.Key, e.ClaimedAt.UTC().Format(time.RFC3339Nano), e.Age.Round(time.Millisecond))
 }

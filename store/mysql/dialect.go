@@ -106,11 +106,23 @@ func literal(b []byte) string {
 
 // claimed reads the answer to insert.
 func claimed(_ int64, err error) (bool, error) {
-	var e *driver.MySQLError
-	if errors.As(err, &e) && e.Number == errDuplicate {
+	if e, ok := errors.AsType[*driver.MySQLError](err); ok && e.Number == errDuplicate {
 		return false, nil
 	}
-	return err == nil, err
+	return err == nil, explain(err)
+}
+
+// explain names the way out where there is one.
+func explain(err error) error {
+	e, ok := errors.AsType[*driver.MySQLError](err)
+	switch {
+	case ok && e.Number == errProxy:
+		return fmt.Errorf("a proxy refused the claim, which is not in plain SQL: open the store with mysql.Plain(): %w", err)
+	case ok && e.Number == errBinlog:
+		return fmt.Errorf("binlog_format=STATEMENT forbids writes at this isolation level: set it to ROW or MIXED, or give the store WithIsolation(sql.LevelRepeatableRead): %w", err)
+	default:
+		return err
+	}
 }
 
 func (dialect) Claim(ctx context.Context, q store.Querier, n *store.Names, row *store.Row) (bool, error) {

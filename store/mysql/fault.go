@@ -12,30 +12,34 @@ import (
 	"github.com/watermill-once/watermill-once/store"
 )
 
-const errDuplicate = 1062 // ER_DUP_ENTRY
+const (
+	errDuplicate = 1062 // ER_DUP_ENTRY
+	errBinlog    = 1665 // InnoDB needs REPEATABLE READ with binlog_format=STATEMENT
+	errProxy     = 9006 // ProxySQL
+)
 
 // faults places error numbers whose SQLSTATE says too little.
 var faults = map[uint16]store.Fault{
-	1213: store.FaultConflict, // deadlock
-	1020: store.FaultConflict, // record changed since last read (innodb_snapshot_isolation)
-	1205: store.FaultLockWait,
-	1290: store.FaultReadOnly, // --read-only and others
-	1792: store.FaultReadOnly, // transaction is READ ONLY
-	1836: store.FaultReadOnly,
-	1146: store.FaultMissing,    // no such table
-	1049: store.FaultMissing,    // no such database
-	1665: store.FaultSettings,   // binlog_format=STATEMENT needs REPEATABLE READ
-	9006: store.FaultSettings,   // ProxySQL: see Plain
-	1053: store.FaultConnection, // shutdown
-	1080: store.FaultConnection,
-	1152: store.FaultConnection,
-	1153: store.FaultConnection, // packet too large: the server hangs up
-	1158: store.FaultConnection,
-	1159: store.FaultConnection,
-	1160: store.FaultConnection,
-	1161: store.FaultConnection,
-	1927: store.FaultConnection, // killed
-	4031: store.FaultConnection, // idle
+	1213:      store.FaultConflict, // deadlock
+	1020:      store.FaultConflict, // record changed since last read (innodb_snapshot_isolation)
+	1205:      store.FaultLockWait,
+	1290:      store.FaultReadOnly, // --read-only and others
+	1792:      store.FaultReadOnly, // transaction is READ ONLY
+	1836:      store.FaultReadOnly,
+	1146:      store.FaultMissing, // no such table
+	1049:      store.FaultMissing, // no such database
+	errBinlog: store.FaultSettings,
+	errProxy:  store.FaultSettings,
+	1053:      store.FaultConnection, // shutdown
+	1080:      store.FaultConnection,
+	1152:      store.FaultConnection,
+	1153:      store.FaultConnection, // packet too large: the server hangs up
+	1158:      store.FaultConnection,
+	1159:      store.FaultConnection,
+	1160:      store.FaultConnection,
+	1161:      store.FaultConnection,
+	1927:      store.FaultConnection, // killed
+	4031:      store.FaultConnection, // idle
 	// Known faults of a statement among the general ones (HY000).
 	1048: store.FaultStatement,
 	1364: store.FaultStatement,

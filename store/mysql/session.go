@@ -48,7 +48,7 @@ func (s *session) compound(ctx context.Context, row *store.Row) (*store.Standing
 	s.ended = err == nil && duplicate > 0
 	switch {
 	case err != nil || duplicate == 0:
-		return nil, err
+		return nil, explain(err)
 	case duplicate == 1:
 		return nil, store.ErrVanished
 	default:
