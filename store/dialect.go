@@ -92,6 +92,10 @@ type Session interface {
 	Begin(ctx context.Context, row *Row) (*Standing, error)
 }
 
+// Breaker is a [Session] whose connection has to be closed by hand when it must
+// not be used again, because closing the pool's would not.
+type Breaker interface{ Break() }
+
 // ErrVanished: a claim stood in the way and was gone, or is not visible to this
 // transaction. A fresh transaction will tell.
 var ErrVanished = errors.New("the claim that stood in the way is gone")
@@ -157,9 +161,10 @@ type Fault int
 const (
 	// FaultNone: not an error of the database.
 	FaultNone Fault = iota
-	// FaultUnknown: an error of the server with a code that nobody placed.
+	// FaultUnknown: an error of the server that is not the statement's: it shuts
+	// down, ended the session, or said a code that nobody placed.
 	FaultUnknown
-	// FaultConnection: the connection is dead.
+	// FaultConnection: the connection is dead, says the driver.
 	FaultConnection
 	// FaultConflict: deadlock or serialization failure; a fresh transaction
 	// may succeed.

@@ -129,7 +129,16 @@ func (t *guardedTx) abandon() {
 	}
 }
 
-func (t *guardedTx) discard()     { t.conn.Discard() }
-func (t *guardedTx) release()     { t.conn.Release() }
+func (t *guardedTx) discard() { t.conn.Discard() }
+
+// release makes sure that a connection in doubt is gone: a pool under the pool
+// (pgxpool under stdlib) would only get it back.
+func (t *guardedTx) release() {
+	if b, ok := t.session.(Breaker); ok && t.conn.Bad() {
+		b.Break()
+	}
+	t.conn.Release()
+}
+
 func (t *guardedTx) doom() error  { return t.conn.Doom() }
 func (t *guardedTx) unused() bool { return !t.conn.Used() }

@@ -30,16 +30,6 @@ var faults = map[uint16]store.Fault{
 	1049:      store.FaultMissing, // no such database
 	errBinlog: store.FaultSettings,
 	errProxy:  store.FaultSettings,
-	1053:      store.FaultConnection, // shutdown
-	1080:      store.FaultConnection,
-	1152:      store.FaultConnection,
-	1153:      store.FaultConnection, // packet too large: the server hangs up
-	1158:      store.FaultConnection,
-	1159:      store.FaultConnection,
-	1160:      store.FaultConnection,
-	1161:      store.FaultConnection,
-	1927:      store.FaultConnection, // killed
-	4031:      store.FaultConnection, // idle
 	// Known faults of a statement among the general ones (HY000).
 	1048: store.FaultStatement,
 	1364: store.FaultStatement,
@@ -60,8 +50,6 @@ func (dialect) Fault(err error) store.Fault {
 		switch string(e.SQLState[:2]) {
 		case "40":
 			return store.FaultConflict
-		case "08":
-			return store.FaultConnection
 		case "21", "22", "23", "42", "45", "0A":
 			return store.FaultStatement
 		}

@@ -65,6 +65,7 @@ func (dialect) Session(c *guarded.Conn, n *store.Names, level sql.IsolationLevel
 	if p, ok := c.Driver().(pgxConn); ok {
 		return &pgxSession{conn: p.Conn(), names: n, begin: beginSQL[level]}
 	}
+	c.CutOff() // lib/pq, or one that cannot be told from it
 	return &plainSession{conn: c, names: n, level: level}
 }
 

@@ -43,8 +43,6 @@ func faultOf(code string) store.Fault {
 	switch code[:2] {
 	case "40":
 		return store.FaultConflict
-	case "08", "57":
-		return store.FaultConnection
 	case "0A", "21", "22", "23", "27", "2B", "2F", "38", "39", "3B", "42", "44", "P0":
 		return store.FaultStatement
 	}

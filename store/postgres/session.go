@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -83,6 +84,14 @@ func (s *pgxSession) Rollback(ctx context.Context) error {
 	return err
 }
 
+// Break is [store.Breaker]: the pool may be stdlib's over a pgxpool, where a
+// connection that database/sql closes is only put back.
+func (s *pgxSession) Break() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = s.conn.Close(ctx)
+}
+
 // Check is [guarded.Checker]: what a handler that had the raw connection left.
 func (s *pgxSession) Check() error {
 	c := s.conn.PgConn()
@@ -121,7 +130,11 @@ func (s *plainSession) Begin(ctx context.Context, row *store.Row) (*store.Standi
 	// the attempt's; Commit and Rollback end it when their own time is over.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
-	tx, err := beginner.BeginTx(life, driver.TxOptions{Isolation: driver.IsolationLevel(s.level)})
+	var tx driver.Tx
+	err := s.conn.Within(ctx, func() (err error) {
+		tx, err = beginner.BeginTx(life, driver.TxOptions{Isolation: driver.IsolationLevel(s.level)})
+		return err
+	})
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -137,7 +150,7 @@ func (s *plainSession) Begin(ctx context.Context, row *store.Row) (*store.Standi
 func (s *plainSession) Commit(ctx context.Context) error {
 	defer context.AfterFunc(ctx, s.end)()
 	defer s.end()
-	return s.tx.Commit()
+	return s.conn.Within(ctx, s.tx.Commit)
 }
 
 // Rollback bounds the driver's rollback by ctx.
@@ -147,5 +160,5 @@ func (s *plainSession) Rollback(ctx context.Context) error {
 	}
 	defer context.AfterFunc(ctx, s.end)()
 	defer s.end()
-	return s.tx.Rollback()
+	return s.conn.Within(ctx, s.tx.Rollback)
 }

@@ -139,6 +139,7 @@ func Example_preparer() {
 // A setting that cannot work is said at once, with the fix.
 func ExampleNew_invalid() {
 	s, _ := sqlite.Open("app.db", store.WithPrefix("My-Tables"))
+	defer s.Close()
 	err := s.Validate(store.Claim{Consumer: "billing/charge"})
 	fmt.Println(errors.Is(err, store.ErrInvalid))
 	// Output: true

@@ -2,10 +2,7 @@ package guarded
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
-	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/jmoiron/sqlx"
@@ -35,23 +32,32 @@ type Conn struct {
 	rules   Rules
 	session Session
 	plain   bool // borrowed by the handle itself: no transaction, no rules
+	deaf    bool // see CutOff
 	bound   func() (context.Context, context.CancelFunc)
 
 	release  chan error    // ends the loan
 	returned chan struct{} // closed when the application's pool has it back
-	detached chan struct{} // closed when the private pool let go of it
 
-	lent     sync.Mutex // held while Raw's function has the driver connection
+	// use is held while the driver works for the handler, and while the
+	// transaction is ended: so that the end, which does not go through
+	// database/sql, never meets a statement. It is taken before mu.
+	use sync.Mutex
+
 	mu       sync.Mutex
 	attached bool
-	busy     bool  // a statement runs or its Rows is open
-	used     bool  // the handler sent at least one statement
-	ended    bool  // committed or rolled back
-	ending   bool  // by the engine, not by the handler
-	bad      bool  // not fit for the next user
-	doom     error // why the transaction cannot be committed
-	final    bool  // ... and no ROLLBACK TO forgives it
-	commit   context.Context
+	busy     bool    // a statement runs, its Rows is open, or Raw has the connection
+	open     *rows   // the Rows that is open
+	copying  *stmt   // the COPY that takes rows
+	prepared []*stmt // those that are not closed yet
+	late     []*stmt // those that were closed while it was busy
+	used     bool    // the handler sent at least one statement
+	ended    bool    // committed or rolled back
+	left     bool    // something of the handler's was still open at the end
+	bad      bool    // not fit for the next user
+	doom     error   // why the transaction cannot be committed
+	final    bool    // ... and no ROLLBACK TO forgives it
+
+	freed chan struct{} // set when the end could not wait for a statement; closed when it is over
 }
 
 // Driver returns the application's driver connection.
@@ -76,46 +82,6 @@ func (c *Conn) Begin(ctx context.Context, session Session, bound func() (context
 	return c.pool.begin(context.WithoutCancel(ctx), c)
 }
 
-// Commit commits tx within ctx. The error is a *Doom when the transaction may
-// not be committed; it was rolled back then. Otherwise it is the session's.
-func (c *Conn) Commit(ctx context.Context, tx *sqlx.Tx) error {
-	c.mu.Lock()
-	c.ending, c.commit = true, ctx
-	c.mu.Unlock()
-	err := tx.Commit()
-	c.await()
-	if errors.Is(err, sql.ErrTxDone) {
-		// The handler called Rollback, which forgives nothing.
-		_ = c.fail(fmt.Errorf("%w: the handler ended it", ErrForbidden), true)
-	}
-	if doom := c.Doom(); doom != nil {
-		return doom
-	}
-	return err
-}
-
-// Rollback rolls tx back, unless the handler did it already.
-func (c *Conn) Rollback(tx *sqlx.Tx) error {
-	c.mu.Lock()
-	c.ending = true
-	c.mu.Unlock()
-	err := tx.Rollback()
-	c.await()
-	if errors.Is(err, sql.ErrTxDone) {
-		err = c.finish(false) // nothing to do, but for one that was ended inside Raw
-	}
-	if errors.Is(err, sql.ErrTxDone) {
-		return nil
-	}
-	return err
-}
-
-// await waits until database/sql has let go of the connection: the transaction
-// may have been ended by another goroutine that is still at it.
-func (c *Conn) await() {
-	<-c.detached
-}
-
 // Discard marks the connection as not fit for the next user.
 func (c *Conn) Discard() {
 	c.mu.Lock()
@@ -124,8 +90,16 @@ func (c *Conn) Discard() {
 }
 
 // Release gives the connection back and waits until the application's pool has
-// it. A connection in doubt is discarded there.
+// it. A connection in doubt is discarded there. One in which a statement of
+// the handler's still runs goes back, to be discarded, when that ends.
 func (c *Conn) Release() {
+	if c.freed != nil {
+		go func() {
+			<-c.freed
+			c.release <- driver.ErrBadConn
+		}()
+		return
+	}
 	c.mu.Lock()
 	var verdict error
 	if c.bad {
@@ -151,29 +125,4 @@ func (c *Conn) Used() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.used
-}
-
-// Raw lends the driver connection to fn as one statement of the handler: an
-// error dooms, and so does a transaction that is not as it was.
-func (c *Conn) Raw(fn func(driver.Conn) error) (err error) {
-	if !c.lent.TryLock() {
-		return c.fail(ErrBusy, true)
-	}
-	defer c.lent.Unlock()
-	if err := c.enter(statement{}); err != nil {
-		return err
-	}
-	done := false
-	defer func() {
-		if !done { // a panic or a Goexit went through
-			err = errors.New("the function given the raw connection did not return")
-		}
-		if checker, ok := c.session.(Checker); ok && err == nil {
-			err = checker.Check()
-		}
-		c.leave(statement{}, err)
-	}()
-	err = fn(c.raw)
-	done = true
-	return err
 }

@@ -3,7 +3,6 @@ package guarded
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 )
 
@@ -11,15 +10,51 @@ import (
 // transaction. Each call passes the gate and goes to the application's driver.
 type handlerConn struct{ c *Conn }
 
+// execs and queries are what a driver connection may do without preparing
+// first. database/sql takes other ways, and converts arguments elsewhere, where
+// one is missing; so the wrapper has what the application's connection has.
+type (
+	execs   struct{ *handlerConn }
+	queries struct{ *handlerConn }
+	both    struct {
+		*handlerConn
+		execs
+		queries
+	}
+)
+
 var (
 	_ driver.Conn               = (*handlerConn)(nil)
 	_ driver.ConnBeginTx        = (*handlerConn)(nil)
 	_ driver.ConnPrepareContext = (*handlerConn)(nil)
-	_ driver.ExecerContext      = (*handlerConn)(nil)
-	_ driver.QueryerContext     = (*handlerConn)(nil)
 	_ driver.NamedValueChecker  = (*handlerConn)(nil)
 	_ driver.Pinger             = (*handlerConn)(nil)
+	_ driver.ExecerContext      = execs{}
+	_ driver.QueryerContext     = queries{}
 )
+
+// wrap returns what the private pool gets for c.
+func (c *Conn) wrap() driver.Conn {
+	h := &handlerConn{c}
+	canExec, canQuery := is[driver.ExecerContext](c.raw), is[driver.QueryerContext](c.raw)
+	canExec = canExec || is[driver.Execer](c.raw)    //nolint:staticcheck // older drivers
+	canQuery = canQuery || is[driver.Queryer](c.raw) //nolint:staticcheck // older drivers
+	switch {
+	case canExec && canQuery:
+		return both{h, execs{h}, queries{h}}
+	case canExec:
+		return execs{h}
+	case canQuery:
+		return queries{h}
+	default:
+		return h
+	}
+}
+
+func is[T any](v any) bool {
+	_, ok := v.(T)
+	return ok
+}
 
 // BeginTx sends nothing: the transaction is open already. It refuses everyone
 // but the engine.
@@ -40,8 +75,6 @@ func (h *handlerConn) Begin() (driver.Tx, error) {
 func (h *handlerConn) Close() error {
 	if h.c.plain {
 		h.c.Release()
-	} else {
-		close(h.c.detached)
 	}
 	return nil
 }
@@ -52,70 +85,73 @@ func (h *handlerConn) Ping(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	if err := h.c.enter(statement{}); err != nil {
+	return h.c.drive(ctx, statement{}, func() error {
+		err := pinger.Ping(ctx)
+		h.c.leave(statement{}, because(ctx, err))
 		return err
-	}
-	err := pinger.Ping(ctx)
-	h.c.leave(statement{}, err)
-	return err
+	})
 }
 
 // ExecContext runs one statement of the handler.
-func (h *handlerConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	execer, ok := h.c.raw.(driver.ExecerContext)
-	if !ok {
-		return nil, driver.ErrSkip
-	}
-	s, err := h.c.judge(query, args)
+func (e execs) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (result driver.Result, err error) {
+	c := e.c
+	s, err := c.judge(query, args)
 	if err != nil {
-		return nil, h.c.fail(err, true)
-	}
-	if err := h.c.enter(s); err != nil {
 		return nil, err
 	}
-	result, err := execer.ExecContext(ctx, query, args)
-	h.c.leave(s, because(ctx, err))
+	err = c.drive(ctx, s, func() error {
+		var err error
+		result, err = execConn(ctx, c.raw, query, args)
+		if err == driver.ErrSkip { //nolint:errorlint // as database/sql asks, which then prepares it
+			c.leave(statement{}, nil)
+		} else {
+			c.leave(s, because(ctx, err))
+		}
+		return err
+	})
 	return result, err
 }
 
 // QueryContext runs one statement whose Rows keep the connection busy until
 // they are closed.
-func (h *handlerConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	queryer, ok := h.c.raw.(driver.QueryerContext)
-	if !ok {
-		return nil, driver.ErrSkip
-	}
-	s, err := h.c.judge(query, args)
+func (q queries) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (found driver.Rows, err error) {
+	c := q.c
+	s, err := c.judge(query, args)
 	if err != nil {
-		return nil, h.c.fail(err, true)
-	}
-	if err := h.c.enter(s); err != nil {
 		return nil, err
 	}
-	r, err := queryer.QueryContext(ctx, query, args)
-	if err != nil {
-		h.c.leave(s, because(ctx, err))
-		return nil, err
-	}
-	return &rows{Rows: r, c: h.c, s: s, ctx: ctx}, nil
+	err = c.drive(ctx, s, func() error {
+		r, err := queryConn(ctx, c.raw, query, args)
+		switch {
+		case err == nil:
+			found = c.opened(ctx, s, r)
+		case err == driver.ErrSkip: //nolint:errorlint // as database/sql asks, which then prepares it
+			c.leave(statement{}, nil)
+		default:
+			c.leave(s, because(ctx, err))
+		}
+		return err
+	})
+	return found, err
 }
 
 // PrepareContext prepares on the application's connection.
-func (h *handlerConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
-	s, err := h.c.judge(query, nil)
+func (h *handlerConn) PrepareContext(ctx context.Context, query string) (prepared driver.Stmt, err error) {
+	c := h.c
+	s, err := c.judge(query, nil)
 	if err != nil {
-		return nil, h.c.fail(err, true)
-	}
-	if err := h.c.enter(s); err != nil {
 		return nil, err
 	}
-	inner, err := prepare(ctx, h.c.raw, query)
-	if err != nil {
-		h.c.leave(statement{}, because(ctx, err))
-		return nil, err
-	}
-	h.c.leave(statement{}, nil) // a prepared ROLLBACK TO forgives when it runs
-	return &stmt{inner: inner, c: h.c, query: query, s: s}, nil
+	err = c.drive(ctx, s, func() error {
+		inner, err := prepare(ctx, c.raw, query)
+		if err != nil {
+			c.leave(statement{}, because(ctx, err))
+			return err
+		}
+		prepared = c.keep(&stmt{inner: inner, c: c, query: query, s: s})
+		return nil
+	})
+	return prepared, err
 }
 
 // Prepare is the old form of PrepareContext.
@@ -123,44 +159,58 @@ func (h *handlerConn) Prepare(query string) (driver.Stmt, error) {
 	return h.PrepareContext(context.Background(), query)
 }
 
-// CheckNamedValue converts an argument as the application's driver would, so
-// that arguments of every type behave as on its pool. One that cannot be
-// converted is a failed statement.
+// CheckNamedValue converts an argument of a statement that is not prepared.
 func (h *handlerConn) CheckNamedValue(nv *driver.NamedValue) error {
-	return h.c.check(nv, h.c.raw)
+	return h.c.convert(nv, nil)
 }
 
-// check asks each of checkers in turn, then falls back to database/sql's rule.
-func (c *Conn) check(nv *driver.NamedValue, checkers ...any) error {
-	for _, k := range checkers {
-		if checker, ok := k.(driver.NamedValueChecker); ok {
-			err := checker.CheckNamedValue(nv)
-			if errors.Is(err, driver.ErrSkip) {
-				continue
-			}
-			if err != nil && !errors.Is(err, driver.ErrRemoveArgument) {
-				return c.fail(err, false)
-			}
-			return err
-		}
-	}
-	value, err := driver.DefaultParameterConverter.ConvertValue(nv.Value)
-	if err != nil {
-		return c.fail(err, false)
-	}
-	nv.Value = value
-	return nil
-}
-
+// prepare is database/sql's.
 func prepare(ctx context.Context, dc driver.Conn, query string) (driver.Stmt, error) {
 	if p, ok := dc.(driver.ConnPrepareContext); ok {
 		return p.PrepareContext(ctx, query)
 	}
-	return dc.Prepare(query)
+	s, err := dc.Prepare(query)
+	if err == nil && ctx.Err() != nil {
+		_ = s.Close()
+		return nil, ctx.Err()
+	}
+	return s, err
 }
 
-// handlerTx is the driver's side of the handler's *sql.Tx.
+func execConn(ctx context.Context, dc driver.Conn, query string, args []driver.NamedValue) (driver.Result, error) {
+	if e, ok := dc.(driver.ExecerContext); ok {
+		return e.ExecContext(ctx, query, args)
+	}
+	e, ok := dc.(driver.Execer) //nolint:staticcheck // older drivers
+	if !ok {
+		return nil, driver.ErrSkip
+	}
+	values, err := plainValues(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	return e.Exec(query, values)
+}
+
+func queryConn(ctx context.Context, dc driver.Conn, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if q, ok := dc.(driver.QueryerContext); ok {
+		return q.QueryContext(ctx, query, args)
+	}
+	q, ok := dc.(driver.Queryer) //nolint:staticcheck // older drivers
+	if !ok {
+		return nil, driver.ErrSkip
+	}
+	values, err := plainValues(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	return q.Query(query, values)
+}
+
+// handlerTx is the driver's side of the handler's *sql.Tx. The engine ends the
+// transaction past it, so what comes here is the handler's own doing, or
+// database/sql cleaning up.
 type handlerTx struct{ c *Conn }
 
-func (t *handlerTx) Commit() error   { return t.c.finish(true) }
-func (t *handlerTx) Rollback() error { return t.c.finish(false) }
+func (t *handlerTx) Commit() error   { return t.c.handlerEnds(true) }
+func (t *handlerTx) Rollback() error { return t.c.handlerEnds(false) }

@@ -16,6 +16,9 @@ var (
 	ErrTooLarge  = errors.New("the statement is larger than the server takes")
 )
 
+// errUnfinished dooms for a call of the driver that did not return.
+var errUnfinished = errors.New("the driver did not return from a statement: a panic or a Goexit went through it")
+
 // Doom is why a transaction cannot be committed: its first failure that was
 // not undone.
 type Doom struct{ First error }
@@ -34,23 +37,31 @@ func (d *Doom) Is(target error) bool { return target == ErrDoomed }
 // statement is what the gate must know of one statement of the handler.
 type statement struct {
 	forgives bool // a single ROLLBACK TO
+	copies   bool // COPY, of which a driver may make a statement that takes rows
 }
 
-// judge reads the statement's first words and its size.
+// judge reads the statement's first words and its size. What it refuses dooms.
 func (c *Conn) judge(query string, args []driver.NamedValue) (statement, error) {
 	if c.plain {
 		return statement{}, nil
 	}
 	verdict := c.rules.Judge(query)
 	if verdict.Refused != "" {
-		return statement{}, fmt.Errorf("%w: %s was refused: %s", ErrForbidden, verdict.Refused, verdict.Why)
+		return statement{}, c.fail(fmt.Errorf("%w: %s was refused: %s", ErrForbidden, verdict.Refused, verdict.Why), true)
 	}
-	if c.rules.MaxStatement != nil {
-		if size, limit := sizeOf(query, args), c.rules.MaxStatement(); limit > 0 && size > limit {
-			return statement{}, fmt.Errorf("%w: %d bytes, the limit is %d (%s)", ErrTooLarge, size, limit, c.rules.MaxStatementName)
-		}
+	return statement{forgives: verdict.RollbackTo, copies: verdict.Copy}, c.weigh(query, args)
+}
+
+// weigh refuses what is larger than the server takes.
+func (c *Conn) weigh(query string, args []driver.NamedValue) error {
+	if c.plain || c.rules.MaxStatement == nil {
+		return nil
 	}
-	return statement{forgives: verdict.RollbackTo}, nil
+	size, limit := sizeOf(query, args), c.rules.MaxStatement()
+	if limit <= 0 || size <= limit {
+		return nil
+	}
+	return c.fail(fmt.Errorf("%w: %d bytes, the limit is %d (%s)", ErrTooLarge, size, limit, c.rules.MaxStatementName), false)
 }
 
 func sizeOf(query string, args []driver.NamedValue) int64 {
@@ -66,6 +77,38 @@ func sizeOf(query string, args []driver.NamedValue) int64 {
 		}
 	}
 	return size
+}
+
+// drive lets call use the driver connection for one statement. call says how
+// it ended with leave, or keeps the connection busy.
+func (c *Conn) drive(ctx context.Context, s statement, call func() error) error {
+	if err := c.enter(s); err != nil {
+		return err
+	}
+	c.use.Lock()
+	defer c.use.Unlock()
+	if c.over() { // it ended between the two
+		return sql.ErrTxDone
+	}
+	defer c.watch(ctx)()
+	returned := false
+	defer func() {
+		if !returned && !c.idle() {
+			c.broken()
+			c.leave(statement{}, errUnfinished)
+		}
+	}()
+	err := call()
+	returned = true
+	return err
+}
+
+// broken notes that a call of the driver did not return. Nobody knows what state
+// the driver is in; and database/sql, for some calls, holds a lock for ever now.
+func (c *Conn) broken() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bad, c.left = true, true
 }
 
 // enter admits one statement, or says why not.
@@ -87,25 +130,37 @@ func (c *Conn) enter(s statement) error {
 	return nil
 }
 
+func (c *Conn) over() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended
+}
+
+func (c *Conn) idle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.busy
+}
+
 // because makes the end of the statement's own context visible in err: some
 // drivers report only what the server said to their cancel request.
 func because(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) || errors.Is(err, driver.ErrSkip) {
+	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
-// leave ends what enter admitted.
+// leave ends what enter admitted. The caller holds use.
 func (c *Conn) leave(s statement, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.plain {
 		return
 	}
-	c.busy = false
+	c.closeLate()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.busy, c.open, c.copying = false, nil, nil
 	switch {
-	case errors.Is(err, driver.ErrSkip): // not a failure: database/sql takes another way
 	case err != nil:
 		c.dooms(err, false)
 	case s.forgives && !c.final:
@@ -115,11 +170,22 @@ func (c *Conn) leave(s statement, err error) {
 	}
 }
 
+// closeLate closes the statements whose turn it was not. The caller holds use.
+func (c *Conn) closeLate() {
+	c.mu.Lock()
+	late := c.late
+	c.late = nil
+	c.mu.Unlock()
+	for _, s := range late {
+		_ = s.inner.Close() // database/sql has moved on
+	}
+}
+
 // fail dooms for a failure that did not reach the driver.
 func (c *Conn) fail(err error, final bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.plain {
+	if !c.plain && !c.ended {
 		c.dooms(err, final)
 	}
 	return err
@@ -134,51 +200,4 @@ func (c *Conn) dooms(err error, final bool) {
 	if errors.Is(err, driver.ErrBadConn) {
 		c.bad = true
 	}
-}
-
-// finish ends the transaction for handlerTx: it commits when the engine armed
-// the commit and nothing speaks against it, and rolls back otherwise.
-func (c *Conn) finish(commit bool) error {
-	// database/sql has waited for statements and Rows; only Raw passes it by.
-	// The engine waits for that too. The handler must not: it may be inside.
-	if c.engineEnds() {
-		c.lent.Lock()
-	} else if !c.lent.TryLock() {
-		return c.fail(ErrBusy, true)
-	}
-	defer c.lent.Unlock()
-
-	c.mu.Lock()
-	armed, bound := c.commit, c.bound
-	if commit && armed == nil {
-		c.dooms(fmt.Errorf("%w: the handler called Commit on it", ErrForbidden), true)
-	}
-	done, doom := c.ended, c.doom
-	c.ended = true
-	c.mu.Unlock()
-
-	switch {
-	case done:
-		return sql.ErrTxDone
-	case commit && doom == nil:
-		return c.session.Commit(armed)
-	}
-	ctx, cancel := bound()
-	defer cancel()
-	if err := c.session.Rollback(ctx); err != nil {
-		c.Discard()
-		if doom == nil {
-			return err
-		}
-	}
-	if commit {
-		return &Doom{First: doom}
-	}
-	return nil
-}
-
-func (c *Conn) engineEnds() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ending
 }

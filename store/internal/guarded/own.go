@@ -20,6 +20,7 @@ func (c *Conn) Exec(ctx context.Context, query string, args ...any) (int64, erro
 }
 
 func (c *Conn) exec(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	defer c.watch(ctx)()
 	if e, ok := c.raw.(driver.ExecerContext); ok {
 		result, err := e.ExecContext(ctx, query, args)
 		if !errors.Is(err, driver.ErrSkip) {
@@ -30,14 +31,15 @@ func (c *Conn) exec(ctx context.Context, query string, args []driver.NamedValue)
 	if err != nil {
 		return nil, err
 	}
-	defer inner.Close() //nolint:errcheck // the statement's own error counts
-	return (&stmt{inner: inner}).exec(ctx, args)
+	defer inner.Close() // the statement's own error counts
+	return execStmt(ctx, inner, args)
 }
 
 // QueryRow runs a query of the engine's own, stores the columns of its first
 // row in dest (*int64, *bool, *string, *[]byte), and reports whether there was
 // a row.
 func (c *Conn) QueryRow(ctx context.Context, query string, args []any, dest ...any) (bool, error) {
+	defer c.watch(ctx)()
 	if q, ok := c.raw.(driver.QueryerContext); ok {
 		r, err := q.QueryContext(ctx, query, named(args))
 		if !errors.Is(err, driver.ErrSkip) {
@@ -48,8 +50,8 @@ func (c *Conn) QueryRow(ctx context.Context, query string, args []any, dest ...a
 	if err != nil {
 		return false, err
 	}
-	defer inner.Close() //nolint:errcheck // the statement's own error counts
-	r, err := (&stmt{inner: inner}).queryRows(ctx, named(args))
+	defer inner.Close() // the statement's own error counts
+	r, err := queryStmt(ctx, inner, named(args))
 	return first(r, err, dest)
 }
 

@@ -28,8 +28,9 @@ func NewPool(app *sqlx.DB, rules Rules) *Pool {
 // Handle is the private pool that the handler's transactions belong to. A
 // statement prepared on it can be used with tx.Stmt in any attempt. It borrows
 // from the application's pool as needed and keeps nothing idle; a transaction
-// cannot be begun on it from outside. It has the driver's name (for Rebind) and
-// the Mapper of the application's pool, so the handler's sqlx.Tx has them too.
+// cannot be begun on it from outside. It has the driver's name (for Rebind), the
+// Mapper and the Unsafe of the application's pool, so the handler's sqlx.Tx has
+// them too.
 func (p *Pool) Handle() *sqlx.DB {
 	p.mu.RLock()
 	h := p.handle
@@ -40,8 +41,9 @@ func (p *Pool) Handle() *sqlx.DB {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.handle == nil {
-		p.handle = sqlx.NewDb(sql.OpenDB(connector{p}), p.app.DriverName())
-		p.handle.Mapper = p.app.Mapper
+		handle := *p.app // with all that sqlx knows of it
+		handle.DB = sql.OpenDB(connector{p})
+		p.handle = &handle
 		p.handle.SetMaxIdleConns(-1) // a loan ends with its transaction
 	}
 	return p.handle
@@ -80,7 +82,7 @@ func (p *Pool) begin(ctx context.Context, c *Conn) (*sqlx.Tx, error) {
 // Borrow takes a connection from the application's pool until Release. Waiting
 // for it, and opening a new one, ends with ctx.
 func (p *Pool) Borrow(ctx context.Context) (*Conn, error) {
-	conn, err := p.app.DB.Conn(ctx)
+	conn, err := p.app.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +91,6 @@ func (p *Pool) Borrow(ctx context.Context) (*Conn, error) {
 		pool:     p,
 		release:  make(chan error, 1),
 		returned: make(chan struct{}),
-		detached: make(chan struct{}),
 	}
 	lent := make(chan struct{})
 	// Raw keeps the driver connection locked for us as long as its function
@@ -98,7 +99,7 @@ func (p *Pool) Borrow(ctx context.Context) (*Conn, error) {
 	// which discards a healthy connection for it.
 	go func() {
 		defer close(c.returned)
-		defer conn.Close() //nolint:errcheck // Raw has released the connection already
+		defer conn.Close() // Raw has released the connection already
 		err := conn.Raw(func(dc any) error {
 			c.raw, _ = dc.(driver.Conn)
 			close(lent)
@@ -130,14 +131,14 @@ type connector struct{ pool *Pool }
 // (somebody prepares on the handle) it borrows for itself.
 func (k connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if c, ok := ctx.Value(borrowedKey{}).(*Conn); ok && c.attach() {
-		return &handlerConn{c: c}, nil
+		return c.wrap(), nil
 	}
 	c, err := k.pool.Borrow(ctx)
 	if err != nil {
 		return nil, err
 	}
 	c.plain = true
-	return &handlerConn{c: c}, nil
+	return c.wrap(), nil
 }
 
 // Driver returns the driver of the application's pool.

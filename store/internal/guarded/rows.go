@@ -2,8 +2,8 @@ package guarded
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"io"
 	"reflect"
 )
@@ -12,11 +12,13 @@ import (
 // on the way. It offers every optional interface of driver.Rows and answers as
 // database/sql itself does where the application's driver lacks one.
 type rows struct {
-	driver.Rows
+	inner  driver.Rows
 	c      *Conn
 	s      statement
 	ctx    context.Context
+	stop   func() // see watch
 	failed error
+	read   bool // to the end
 	closed bool
 }
 
@@ -29,74 +31,170 @@ var (
 	_ driver.RowsColumnTypePrecisionScale   = (*rows)(nil)
 )
 
+// opened wraps the Rows of a statement. The caller holds use.
+func (c *Conn) opened(ctx context.Context, s statement, inner driver.Rows) *rows {
+	r := &rows{inner: inner, c: c, s: s, ctx: ctx, stop: c.watch(ctx)}
+	if !c.plain {
+		c.mu.Lock()
+		c.open = r
+		c.mu.Unlock()
+	}
+	return r
+}
+
+// Columns names the columns.
+func (r *rows) Columns() []string {
+	return live(r, func(inner driver.Rows) []string { return inner.Columns() })
+}
+
 // Next reads one row.
-func (r *rows) Next(dest []driver.Value) error { return r.note(r.Rows.Next(dest)) }
+func (r *rows) Next(dest []driver.Value) error {
+	return r.step(func(inner driver.Rows) error { return inner.Next(dest) })
+}
 
 // Close ends the statement.
 func (r *rows) Close() error {
-	err := r.Rows.Close()
+	r.c.use.Lock()
+	defer r.c.use.Unlock()
+	return r.end()
+}
+
+// end closes the driver's Rows, once: it is called by database/sql, or when the
+// transaction ends and the handler left it open. The caller holds use.
+func (r *rows) end() error {
 	if r.closed {
-		return err
+		return nil
 	}
 	r.closed = true
+	returned := false
+	defer func() {
+		r.stop()
+		if !returned {
+			r.failed = errUnfinished
+			r.c.broken()
+		}
+		r.c.leave(r.s, because(r.ctx, r.failed))
+	}()
+	err := r.inner.Close()
+	returned = true
 	if r.failed == nil {
 		r.failed = err
 	}
-	r.c.leave(r.s, because(r.ctx, r.failed))
+	if r.failed == nil && !r.read {
+		r.failed = r.ctx.Err() // it ended before the rows did, and closed them
+	}
 	return err
 }
 
-func (r *rows) note(err error) error {
-	if err != nil && !errors.Is(err, io.EOF) && r.failed == nil {
+// step reads on.
+func (r *rows) step(read func(driver.Rows) error) error {
+	r.c.use.Lock()
+	defer r.c.use.Unlock()
+	if r.closed {
+		return sql.ErrTxDone
+	}
+	returned := false
+	defer func() {
+		if !returned {
+			r.failed = errUnfinished
+			r.c.broken()
+		}
+	}()
+	err := read(r.inner)
+	returned = true
+	switch {
+	case err == io.EOF: //nolint:errorlint // as database/sql asks: one that is wrapped is a lost connection
+		next, ok := r.inner.(driver.RowsNextResultSet)
+		r.read = !ok || !next.HasNextResultSet()
+	case err != nil && r.failed == nil:
 		r.failed = err
 	}
 	return err
 }
 
+// HasNextResultSet reports whether NextResultSet would find one.
 func (r *rows) HasNextResultSet() bool {
-	next, ok := r.Rows.(driver.RowsNextResultSet)
-	return ok && next.HasNextResultSet()
+	return live(r, func(inner driver.Rows) bool {
+		next, ok := inner.(driver.RowsNextResultSet)
+		return ok && next.HasNextResultSet()
+	})
 }
 
+// NextResultSet goes on to the next result set.
 func (r *rows) NextResultSet() error {
-	next, ok := r.Rows.(driver.RowsNextResultSet)
-	if !ok {
+	return r.step(func(inner driver.Rows) error {
+		if next, ok := inner.(driver.RowsNextResultSet); ok {
+			return next.NextResultSet()
+		}
 		return io.EOF
-	}
-	return r.note(next.NextResultSet())
+	})
 }
 
+// live asks the driver's Rows, unless it is closed: its connection may be
+// another attempt's then.
+func live[T any](r *rows, ask func(driver.Rows) T) T {
+	r.c.use.Lock()
+	defer r.c.use.Unlock()
+	if r.closed {
+		var none T
+		return none
+	}
+	return ask(r.inner)
+}
+
+// ColumnTypeScanType is the driver's.
 func (r *rows) ColumnTypeScanType(index int) reflect.Type {
-	if t, ok := r.Rows.(driver.RowsColumnTypeScanType); ok {
-		return t.ColumnTypeScanType(index)
+	t := live(r, func(inner driver.Rows) reflect.Type {
+		if t, ok := inner.(driver.RowsColumnTypeScanType); ok {
+			return t.ColumnTypeScanType(index)
+		}
+		return nil
+	})
+	if t == nil {
+		return reflect.TypeFor[any]()
 	}
-	return reflect.TypeFor[any]()
+	return t
 }
 
+// ColumnTypeDatabaseTypeName is the driver's.
 func (r *rows) ColumnTypeDatabaseTypeName(index int) string {
-	if t, ok := r.Rows.(driver.RowsColumnTypeDatabaseTypeName); ok {
-		return t.ColumnTypeDatabaseTypeName(index)
-	}
-	return ""
+	return live(r, func(inner driver.Rows) string {
+		if t, ok := inner.(driver.RowsColumnTypeDatabaseTypeName); ok {
+			return t.ColumnTypeDatabaseTypeName(index)
+		}
+		return ""
+	})
 }
 
-func (r *rows) ColumnTypeLength(index int) (int64, bool) {
-	if t, ok := r.Rows.(driver.RowsColumnTypeLength); ok {
-		return t.ColumnTypeLength(index)
-	}
-	return 0, false
+// ColumnTypeLength is the driver's.
+func (r *rows) ColumnTypeLength(index int) (length int64, ok bool) {
+	live(r, func(inner driver.Rows) (none struct{}) {
+		if t, has := inner.(driver.RowsColumnTypeLength); has {
+			length, ok = t.ColumnTypeLength(index)
+		}
+		return none
+	})
+	return length, ok
 }
 
-func (r *rows) ColumnTypeNullable(index int) (nullable, known bool) {
-	if t, ok := r.Rows.(driver.RowsColumnTypeNullable); ok {
-		return t.ColumnTypeNullable(index)
-	}
-	return false, false
+// ColumnTypeNullable is the driver's.
+func (r *rows) ColumnTypeNullable(index int) (nullable, ok bool) {
+	live(r, func(inner driver.Rows) (none struct{}) {
+		if t, has := inner.(driver.RowsColumnTypeNullable); has {
+			nullable, ok = t.ColumnTypeNullable(index)
+		}
+		return none
+	})
+	return nullable, ok
 }
 
+// ColumnTypePrecisionScale is the driver's.
 func (r *rows) ColumnTypePrecisionScale(index int) (precision, scale int64, ok bool) {
-	if t, ok := r.Rows.(driver.RowsColumnTypePrecisionScale); ok {
-		return t.ColumnTypePrecisionScale(index)
-	}
-	return 0, 0, false
+	live(r, func(inner driver.Rows) (none struct{}) {
+		if t, has := inner.(driver.RowsColumnTypePrecisionScale); has {
+			precision, scale, ok = t.ColumnTypePrecisionScale(index)
+		}
+		return none
+	})
+	return precision, scale, ok
 }

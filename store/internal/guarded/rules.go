@@ -7,11 +7,11 @@ import "strings"
 type Rules struct {
 	// Syntax of literals and comments.
 	Backslash      bool // '\'' is one quote (MySQL)
-	DollarQuotes   bool // $tag$ … $tag$ (PostgreSQL)
+	DollarQuotes   bool // $tag$ … $tag$, E'\'', and -- ends with a carriage return too (PostgreSQL)
 	NestedComments bool // /* /* */ */ (PostgreSQL)
-	Brackets       bool // [name] (SQLite)
-	HashComments   bool // # to the end of the line (MySQL)
-	Executable     bool // /*! … */ and /*M! … */ are code (MySQL)
+	Brackets       bool // [name], and U+FEFF is white space (SQLite)
+	HashComments   bool // # to the end of the line, and -- only with white space behind it (MySQL)
+	Executable     bool // /*! … */ and /*M! … */ are code, for some servers (MySQL)
 
 	// EndCommits: END is COMMIT (PostgreSQL, SQLite).
 	EndCommits bool
@@ -31,6 +31,8 @@ type Verdict struct {
 	Refused, Why string
 	// RollbackTo: the query is one ROLLBACK TO and nothing else.
 	RollbackTo bool
+	// Copy: the query is one COPY.
+	Copy bool
 }
 
 const (
@@ -42,12 +44,31 @@ const (
 // Judge reads every statement of query, past comments and literals.
 func (r Rules) Judge(query string) Verdict {
 	s := scanner{rules: r, text: query}
+	verdict := s.judge()
+	if s.unsure && verdict.Refused == "" {
+		// A server that takes the executable comments for plain ones must not
+		// find something else behind them.
+		plain := scanner{rules: r, text: query, ignore: true}
+		verdict = plain.judge()
+		verdict.RollbackTo = false
+	}
+	return verdict
+}
+
+func (s *scanner) judge() Verdict {
 	var verdict Verdict
 	for n := 0; s.statement(); n++ {
-		if why := r.refuse(s.words); why != "" {
-			return Verdict{Refused: strings.Join(s.words[:min(2, len(s.words))], " "), Why: why}
+		for _, start := range append(s.starts, 0) {
+			words := s.words[start:]
+			if len(words) == 0 {
+				continue
+			}
+			if why := s.rules.refuse(words); why != "" {
+				return Verdict{Refused: strings.Join(words[:min(2, len(words))], " "), Why: why}
+			}
 		}
 		verdict.RollbackTo = n == 0 && s.words[0] == "ROLLBACK"
+		verdict.Copy = n == 0 && s.words[0] == "COPY"
 	}
 	return verdict
 }
@@ -80,49 +101,7 @@ func (r Rules) refuse(words []string) string {
 		}
 	}
 	if r.ImplicitCommit {
-		return refuseImplicit(words)
-	}
-	return ""
-}
-
-// implicit are the first words after which MySQL or MariaDB has committed.
-var implicit = map[string]bool{
-	"ALTER": true, "ANALYZE": true, "BACKUP": true, "CACHE": true, "CHANGE": true, "CHECK": true,
-	"CREATE": true, "DROP": true, "FLUSH": true, "GRANT": true, "INSTALL": true, "LOCK": true,
-	"OPTIMIZE": true, "RENAME": true, "REPAIR": true, "RESET": true, "REVOKE": true, "START": true,
-	"STOP": true, "TRUNCATE": true, "UNINSTALL": true, "UNLOCK": true, "XA": true,
-}
-
-func refuseImplicit(words []string) string {
-	switch words[0] {
-	case "CREATE", "DROP":
-		// Temporary tables do not commit: CREATE [OR REPLACE] TEMPORARY.
-		if at(words, 1) == "TEMPORARY" || at(words, 3) == "TEMPORARY" {
-			return ""
-		}
-	case "LOAD":
-		if at(words, 1) == "INDEX" {
-			return whyImplicit
-		}
-	case "SET":
-		return refuseSet(words)
-	}
-	if implicit[words[0]] {
-		return whyImplicit
-	}
-	return ""
-}
-
-// refuseSet looks for the variables whose change commits, anywhere in the
-// statement, and behind SET STATEMENT … FOR.
-func refuseSet(words []string) string {
-	for i, w := range words {
-		switch {
-		case w == "AUTOCOMMIT", w == "PASSWORD" && i == 1:
-			return whyImplicit
-		case w == "FOR" && at(words, 1) == "STATEMENT" && i+1 < len(words):
-			return Rules{ImplicitCommit: true}.refuse(words[i+1:])
-		}
+		return r.refuseImplicit(words)
 	}
 	return ""
 }

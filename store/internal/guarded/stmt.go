@@ -5,14 +5,17 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // stmt is a statement that the handler prepared on its transaction.
 type stmt struct {
-	inner driver.Stmt
-	c     *Conn
-	query string
-	s     statement
+	inner   driver.Stmt
+	c       *Conn
+	query   string
+	s       statement
+	streams bool // see copyRow
+	closed  bool // by database/sql
 }
 
 var (
@@ -22,77 +25,106 @@ var (
 	_ driver.NamedValueChecker = (*stmt)(nil)
 )
 
-// NumInput leaves the count of arguments to arrive, because database/sql would
+// keep remembers s until it is closed. The caller holds use.
+func (c *Conn) keep(s *stmt) *stmt {
+	if c.plain {
+		return s
+	}
+	s.streams = s.s.copies && s.inner.NumInput() < 0
+	if !s.streams {
+		c.leave(statement{}, nil) // a prepared ROLLBACK TO forgives when it runs
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.prepared = append(c.prepared, s)
+	if s.streams {
+		c.copying = s
+	}
+	return s
+}
+
+// NumInput leaves the count of arguments to enter, because database/sql would
 // report a wrong one without telling us, and a statement that did not run must
 // doom.
 func (s *stmt) NumInput() int { return -1 }
 
 // Close frees the statement on the server. It is the one thing that is sent
 // after a failure: it touches no data. While another statement's Rows is open
-// it cannot be sent; the connection then keeps it until it is closed itself.
+// it has to wait for that.
 func (s *stmt) Close() error {
-	s.c.mu.Lock()
-	busy := s.c.busy
-	s.c.mu.Unlock()
-	if busy {
+	c := s.c
+	c.mu.Lock()
+	if s.closed || c.ended && !c.plain { // the end closed it
+		c.mu.Unlock()
 		return nil
 	}
+	s.closed = true
+	copying := c.copying == s
+	if c.busy && !copying {
+		c.late = append(c.late, s)
+		c.forget(s)
+		c.mu.Unlock()
+		return nil
+	}
+	c.mu.Unlock()
+
+	c.use.Lock()
+	defer c.use.Unlock()
+	if c.over() {
+		return nil
+	}
+	if copying {
+		return s.endCopy()
+	}
+	c.mu.Lock()
+	c.forget(s)
+	c.mu.Unlock()
 	return s.inner.Close()
 }
 
-// ExecContext runs the statement.
-func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	if err := s.enter(args); err != nil {
-		return nil, err
+// forget takes s from those that the end closes. The caller holds mu.
+func (c *Conn) forget(s *stmt) {
+	if i := slices.Index(c.prepared, s); i >= 0 {
+		c.prepared = slices.Delete(c.prepared, i, i+1)
 	}
-	result, err := s.exec(ctx, args)
-	s.c.leave(s.s, because(ctx, err))
+}
+
+// ExecContext runs the statement.
+func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (result driver.Result, err error) {
+	if s.streams {
+		return s.copyRow(ctx, args)
+	}
+	err = s.drive(ctx, args, func() error {
+		var err error
+		result, err = execStmt(ctx, s.inner, args)
+		s.c.leave(s.s, because(ctx, err))
+		return err
+	})
 	return result, err
 }
 
-func (s *stmt) exec(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	if e, ok := s.inner.(driver.StmtExecContext); ok {
-		return e.ExecContext(ctx, args)
-	}
-	values, err := plainValues(ctx, args)
-	if err != nil {
-		return nil, err
-	}
-	return s.inner.Exec(values) //nolint:staticcheck // for drivers without the newer form
-}
-
 // QueryContext runs the statement; its Rows keep the connection busy.
-func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	if err := s.enter(args); err != nil {
-		return nil, err
-	}
-	r, err := s.queryRows(ctx, args)
-	if err != nil {
-		s.c.leave(s.s, because(ctx, err))
-		return nil, err
-	}
-	return &rows{Rows: r, c: s.c, s: s.s, ctx: ctx}, nil
+func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (found driver.Rows, err error) {
+	err = s.drive(ctx, args, func() error {
+		r, err := queryStmt(ctx, s.inner, args)
+		if err != nil {
+			s.c.leave(s.s, because(ctx, err))
+			return err
+		}
+		found = s.c.opened(ctx, s.s, r)
+		return nil
+	})
+	return found, err
 }
 
-func (s *stmt) queryRows(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	if q, ok := s.inner.(driver.StmtQueryContext); ok {
-		return q.QueryContext(ctx, args)
-	}
-	values, err := plainValues(ctx, args)
-	if err != nil {
-		return nil, err
-	}
-	return s.inner.Query(values) //nolint:staticcheck // for drivers without the newer form
-}
-
-func (s *stmt) enter(args []driver.NamedValue) error {
+func (s *stmt) drive(ctx context.Context, args []driver.NamedValue, call func() error) error {
 	if want := s.inner.NumInput(); want >= 0 && want != len(args) {
-		return s.c.fail(fmt.Errorf("the statement expects %d arguments, got %d", want, len(args)), false)
+		return s.c.fail(fmt.Errorf("sql: expected %d arguments, got %d", want, len(args)), false)
 	}
-	if _, err := s.c.judge(s.query, args); err != nil {
-		return s.c.fail(err, true)
+	if err := s.c.weigh(s.query, args); err != nil {
+		return err
 	}
-	return s.c.enter(s.s)
+	return s.c.drive(ctx, s.s, call)
 }
 
 // Exec is the old form of ExecContext.
@@ -105,44 +137,27 @@ func (s *stmt) Query([]driver.Value) (driver.Rows, error) {
 	return nil, errors.New("guarded: use QueryContext")
 }
 
-// CheckNamedValue converts an argument as the application's driver would for
-// this statement.
-func (s *stmt) CheckNamedValue(nv *driver.NamedValue) error {
-	if conv, ok := s.inner.(driver.ColumnConverter); ok { //nolint:staticcheck // older drivers
-		if _, ok := s.inner.(driver.NamedValueChecker); !ok {
-			return s.convert(conv.ColumnConverter(nv.Ordinal-1), nv)
-		}
-	}
-	return s.c.check(nv, s.inner, s.c.raw)
-}
+// CheckNamedValue converts an argument of this statement.
+func (s *stmt) CheckNamedValue(nv *driver.NamedValue) error { return s.c.convert(nv, s.inner) }
 
-func (s *stmt) convert(conv driver.ValueConverter, nv *driver.NamedValue) error {
-	if valuer, ok := nv.Value.(driver.Valuer); ok {
-		v, err := driver.DefaultParameterConverter.ConvertValue(valuer)
-		if err != nil {
-			return s.c.fail(err, false)
-		}
-		nv.Value = v
+func execStmt(ctx context.Context, s driver.Stmt, args []driver.NamedValue) (driver.Result, error) {
+	if e, ok := s.(driver.StmtExecContext); ok {
+		return e.ExecContext(ctx, args)
 	}
-	v, err := conv.ConvertValue(nv.Value)
+	values, err := plainValues(ctx, args)
 	if err != nil {
-		return s.c.fail(err, false)
-	}
-	nv.Value = v
-	return nil
-}
-
-// plainValues is for drivers that know neither names nor contexts.
-func plainValues(ctx context.Context, args []driver.NamedValue) ([]driver.Value, error) {
-	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	values := make([]driver.Value, len(args))
-	for i, a := range args {
-		if a.Name != "" {
-			return nil, errors.New("the driver does not support named arguments")
-		}
-		values[i] = a.Value
+	return s.Exec(values) //nolint:staticcheck // for drivers without the newer form
+}
+
+func queryStmt(ctx context.Context, s driver.Stmt, args []driver.NamedValue) (driver.Rows, error) {
+	if q, ok := s.(driver.StmtQueryContext); ok {
+		return q.QueryContext(ctx, args)
 	}
-	return values, nil
+	values, err := plainValues(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	return s.Query(values) //nolint:staticcheck // for drivers without the newer form
 }
