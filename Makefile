@@ -19,9 +19,6 @@ DEMOFLAGS ?=
 
 # What a demo's broker and store need started; what is not listed needs nothing.
 needs_kafka := kafka
-needs_amqp := rabbitmq
-needs_sqs := elasticmq
-needs_watermillsql := postgres
 needs_postgres := postgres
 needs_mysql := mariadb
 needs_mariadb := mariadb

@@ -17,7 +17,7 @@ import (
 var (
 	// ErrNoTx: the context carries no transaction of a guard, or one that has
 	// ended. There is no fallback to the pool.
-	ErrNoTx = errors.New("no transaction of a guard in this context")
+	ErrNoTx = errors.New("no transaction of a guard in this context: pass msg.Context(), register guard.Plugin before Run, and in a test use once.WithTx")
 
 	// ErrNoKey: the message has no key: it is empty or blank, or the [KeyFunc]
 	// failed or panicked. Permanent. No statement was sent.

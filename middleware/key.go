@@ -113,7 +113,7 @@ func keyOf(key KeyFunc, msg *message.Message) (value string, err error) {
 func checkKey(key string) error {
 	switch {
 	case key == "":
-		return errors.New("the key is empty")
+		return errors.New("it is empty or blank: the producer sets no id; choose another key in Config.Key or HandlerConfig.Key, such as once.Metadata or once.JSONField")
 	case strings.TrimSpace(key) == "":
 		return fmt.Errorf("the key %q is blank", brief(key))
 	}

@@ -116,6 +116,8 @@ func (a *attempt) judgeDuplicate(result store.Result) verdict {
 func (a *attempt) judgeRun(err error) verdict {
 	class, ended := classOf(err), a.contextEnd(err)
 	switch {
+	case errors.Is(a.handlerErr, ErrChain): // of another guard inside
+		return a.refuse(store.ClassTransient, err)
 	case errors.Is(err, store.ErrCommitUnknown) && a.handlerErr == nil:
 		return a.fail(CommitUnknown, store.ClassTransient, err)
 	case errors.Is(ended, context.Canceled):

@@ -155,7 +155,7 @@ var endings = [...]string{
 	Failed:        "failed",
 	Panicked:      "failed: the handler panicked",
 	Exited:        "failed: the handler ended its goroutine",
-	RolledBack:    "rolled back by the database",
+	RolledBack:    "rolled back: the database asked to try again, or failed under it",
 	InFlight:      "is in flight elsewhere",
 	Unavailable:   "not handled: the store is not available",
 	CommitUnknown: "may be committed: the answer was lost",

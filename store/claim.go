@@ -33,6 +33,9 @@ func (s *SQL) claim(ctx context.Context, t transaction, c Claim, row *Row) (*Sta
 	case ctx.Err() != nil:
 		t.discard() // the driver may have cut the statement off
 		return nil, s.cancelled(ctx, err)
+	case bounded.Err() != nil && s.dialect.OneWriter():
+		// A file is never silent: another process is writing.
+		return nil, fmt.Errorf("consumer %q, key %q: %w: waited %s: %w", c.Consumer, c.Key, ErrInFlight, c.Wait, err)
 	case bounded.Err() != nil:
 		t.discard()
 		return nil, s.unavailable(fmt.Sprintf("the claim had no answer within %s", c.Wait+claimMargin), err)

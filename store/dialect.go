@@ -183,6 +183,8 @@ const (
 	FaultMissing
 	// FaultSettings: the server's settings forbid the statement.
 	FaultSettings
+	// FaultRights: the role may not do that.
+	FaultRights
 )
 
 // Purging holds the statements of a purge. The engine fills in numbers only.

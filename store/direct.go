@@ -47,7 +47,7 @@ func (t *directTx) attach(ctx context.Context) context.Context { return ctx }
 func (t *directTx) commit() error {
 	err := t.tx.Commit()
 	if errors.Is(err, sql.ErrTxDone) {
-		return fmt.Errorf("%w: the handler ended it", ErrForbidden)
+		return fmt.Errorf("%w: the handler called Commit or Rollback on it (a deferred one?): remove that, return nil to commit, an error to roll back", ErrForbidden)
 	}
 	return err
 }

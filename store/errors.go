@@ -22,7 +22,9 @@ var (
 	ErrKeyReused = errors.New("the key was already claimed with another payload")
 
 	// ErrNested: an attempt was started inside an attempt on the same store,
-	// where it would wait for itself. Permanent: the code must change.
+	// where it would wait for itself. Permanent: the code must change. (The guard
+	// makes it transient when its own place in the chain is the cause, since no
+	// message is at fault then.)
 	ErrNested = errors.New("an attempt is already running in this context on the same store")
 
 	// ErrCommitUnknown: the answer to COMMIT was lost, so claim and writes may

@@ -17,6 +17,10 @@ import (
 // DefaultMigrate bounds [SQL.Migrate] when its context has no deadline.
 const DefaultMigrate = 5 * time.Minute
 
+// quickTries is how often a migration that lost a race tries again at once,
+// before it takes the loss for something that lasts.
+const quickTries = 20
+
 // step is one numbered migration.
 type step struct {
 	version int
@@ -88,8 +92,15 @@ func (s *SQL) Migrate(ctx context.Context) error {
 	m := s.dialect.Migrator(s.names)
 	for try := 1; ; try++ {
 		err := s.migrate(ctx, steps, m)
-		if err == nil || !s.giveWay(err, m) {
-			return err
+		switch {
+		case err == nil:
+			return nil
+		case try <= quickTries && m.Race(err) && idle(ctx, rand.N(50*time.Millisecond)) == nil:
+			// Another replica was quicker with one table; soon it holds the lock.
+			s.logger().DebugContext(ctx, "once: another migration is at work", "try", try, "error", err)
+			continue
+		case !s.giveWay(err, m):
+			return s.notMigrated(err)
 		}
 		blockers := s.blockers(ctx, m)
 		s.logger().WarnContext(ctx, "once: the migration gives way and tries again", "try", try, "error", err, "blockers", blockers)
@@ -97,6 +108,14 @@ func (s *SQL) Migrate(ctx context.Context) error {
 			return fmt.Errorf("%w: migrate: gave up after %d tries: %w (in the way: %s)", ErrUnavailable, try, err, blockers)
 		}
 	}
+}
+
+// notMigrated wraps why a migration ended.
+func (s *SQL) notMigrated(err error) error {
+	if errors.Is(err, ErrSchema) || errors.Is(err, ErrUnavailable) {
+		return err
+	}
+	return s.unavailable("migrate", err)
 }
 
 // giveWay reports whether trying again may help.

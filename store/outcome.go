@@ -11,6 +11,9 @@ import (
 
 // unavailable wraps what kept an attempt from claiming.
 func (s *SQL) unavailable(what string, err error) error {
+	if s.dialect.Fault(err) == FaultRights {
+		what += ": the role lacks a right (Script prints the tables and the grants; run it as their owner)"
+	}
 	return WithClass(ClassTransient, fmt.Errorf("%w: %s: %w", ErrUnavailable, what, err))
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -53,6 +54,12 @@ func (s *SQL) Purge(ctx context.Context, p Purge) (int64, error) {
 		n, err := s.purgeBatch(ctx, p, size, checked)
 		s.queue.leave()
 		deleted += n
+		if err != nil && !errors.Is(err, ErrPurgeSuspicious) {
+			if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
+				err = fmt.Errorf("%w: %w", cause, err) // the driver did not say so
+			}
+			err = s.unavailable("purge", err)
+		}
 		if err != nil || n < int64(size) {
 			return deleted, err
 		}

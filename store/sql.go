@@ -96,6 +96,9 @@ func NewSQL(db *sqlx.DB, dialect Dialect, opts ...Option) *SQL {
 	if s.invalid == nil {
 		s.options.level, s.invalid = dialect.Isolation(s.options.level)
 	}
+	if s.invalid == nil && db != nil {
+		s.invalid = checkDriver(db.DriverName(), dialect)
+	}
 	if db == nil {
 		s.invalid = fmt.Errorf("%w: the pool is nil", ErrInvalid)
 		return s
@@ -111,6 +114,17 @@ func NewSQL(db *sqlx.DB, dialect Dialect, opts ...Option) *SQL {
 // dialect package opened: more than the guard's default limit of 16 attempts.
 // Change it with DB().SetMaxOpenConns.
 const DefaultPool = 20
+
+// checkDriver refuses a pool that is known to be another database's.
+func checkDriver(name string, dialect Dialect) error {
+	owner := map[string]string{
+		"pgx": "postgres", "postgres": "postgres", "mysql": "mysql", "sqlite": "sqlite", "sqlite3": "sqlite",
+	}[name]
+	if owner == "" || owner == dialect.Name() {
+		return nil
+	}
+	return fmt.Errorf("%w: the pool's driver is %q, but the store was made by package %s: use %s.New(db)", ErrInvalid, name, dialect.Name(), owner)
+}
 
 // OpenSQL is NewSQL over a pool that the store opened itself and closes.
 func OpenSQL(db *sqlx.DB, dialect Dialect, opts ...Option) *SQL {

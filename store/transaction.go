@@ -76,10 +76,11 @@ func (s *SQL) openGuarded(ctx context.Context, c Claim) (transaction, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &guardedTx{
-		store: s, bounds: c.Bounds, conn: conn,
-		session: s.dialect.Session(conn, s.names, s.options.level),
-	}, nil
+	session := s.dialect.Session(conn, s.names, s.options.level)
+	if b, ok := session.(Breaker); ok {
+		conn.Breaks(b.Break)
+	}
+	return &guardedTx{store: s, bounds: c.Bounds, conn: conn, session: session}, nil
 }
 
 func (t *guardedTx) begin(ctx context.Context, row *Row) (*Standing, error) {
@@ -129,16 +130,7 @@ func (t *guardedTx) abandon() {
 	}
 }
 
-func (t *guardedTx) discard() { t.conn.Discard() }
-
-// release makes sure that a connection in doubt is gone: a pool under the pool
-// (pgxpool under stdlib) would only get it back.
-func (t *guardedTx) release() {
-	if b, ok := t.session.(Breaker); ok && t.conn.Bad() {
-		b.Break()
-	}
-	t.conn.Release()
-}
-
+func (t *guardedTx) discard()     { t.conn.Discard() }
+func (t *guardedTx) release()     { t.conn.Release() }
 func (t *guardedTx) doom() error  { return t.conn.Doom() }
 func (t *guardedTx) unused() bool { return !t.conn.Used() }

@@ -86,7 +86,7 @@ func mariaDB(ctx context.Context) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer admin.Close() //nolint:errcheck // only made the database
+	defer admin.Close() // it only made the database
 	if _, err := admin.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS once_bench"); err != nil {
 		return nil, err
 	}

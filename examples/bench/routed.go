@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"log/slog"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -13,7 +12,7 @@ import (
 // routed returns a context as a router gives to a handler's messages: with the
 // names that the guard needs. The router is real and gone afterwards.
 func routed(ctx context.Context) (context.Context, error) {
-	logger := watermill.NewSlogLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	logger := watermill.NewSlogLogger(slog.New(slog.DiscardHandler))
 	router, err := message.NewRouter(message.RouterConfig{}, logger)
 	if err != nil {
 		return nil, err

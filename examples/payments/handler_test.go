@@ -66,7 +66,7 @@ func handle(t *testing.T, db *sqlx.DB, transfer Transfer) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
+	defer tx.Rollback() // after a commit it does nothing
 	msg := message.NewMessage("transfer-1", payload)
 	msg.SetContext(once.WithTx(t.Context(), tx))
 	if err := Handle(msg); err != nil {

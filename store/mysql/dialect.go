@@ -75,6 +75,10 @@ func (dialect) Rules(limit func() int64) guarded.Rules {
 		ImplicitCommit:   true,
 		MaxStatement:     limit,
 		MaxStatementName: "max_allowed_packet",
+		TooLarge: func(err error) bool {
+			e, ok := errors.AsType[*driver.MySQLError](err)
+			return ok && e.Number == errPacket
+		},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 const (
 	errDuplicate = 1062 // ER_DUP_ENTRY
+	errPacket    = 1153 // ER_NET_PACKET_TOO_LARGE
 	errBinlog    = 1665 // InnoDB needs REPEATABLE READ with binlog_format=STATEMENT
 	errProxy     = 9006 // ProxySQL
 )
@@ -28,6 +29,9 @@ var faults = map[uint16]store.Fault{
 	1836:      store.FaultReadOnly,
 	1146:      store.FaultMissing, // no such table
 	1049:      store.FaultMissing, // no such database
+	1044:      store.FaultRights,  // on the database
+	1142:      store.FaultRights,  // on the table
+	1143:      store.FaultRights,  // on a column
 	errBinlog: store.FaultSettings,
 	errProxy:  store.FaultSettings,
 	// Known faults of a statement among the general ones (HY000).

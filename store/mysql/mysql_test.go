@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"flag"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -18,36 +19,53 @@ import (
 	"github.com/watermill-once/watermill-once/store/storetest"
 )
 
+// quiet keeps the processes that migrate from telling.
+var quiet = store.WithLogger(slog.New(slog.DiscardHandler))
+
 func TestMain(m *testing.M) {
-	storetest.Child(func(dsn string) (*store.SQL, error) { return mysql.Open(dsn) })
-	_ = flag.Set("test.parallel", "8") // most of the suite waits for the server
+	storetest.Child(func(dsn string) (*store.SQL, error) { return mysql.Open(dsn, quiet) })
+	_ = flag.Set("test.parallel", "8")                  // most of the suite waits for the server
+	_ = mysqldriver.SetLogger(&mysqldriver.NopLogger{}) // lost connections are meant
 	goleak.VerifyTestMain(m)
 }
 
-func TestMariaDB(t *testing.T) { storetest.Run(t, setup(t).Make()) }
+func TestMariaDB(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, setup(t).Make())
+}
 
 func TestMariaDBDirect(t *testing.T) {
+	t.Parallel()
 	s := setup(t)
 	s.Harness.Direct = true
+	s.Harness.Variant = true
 	storetest.Run(t, s.Make())
 }
 
 // What is sent to MySQL, on MariaDB.
 func TestPlain(t *testing.T) {
+	t.Parallel()
 	// The server's own bounds stand for Claim.Wait.
 	s := setup(t, "innodb_lock_wait_timeout", "2", "lock_wait_timeout", "2")
 	s.Options = []store.Option{mysql.Plain()}
 	s.Harness.MinWait = 2 * time.Second
 	s.Harness.Trips = storetest.Trips{First: 4, Duplicate: 5}
+	s.Harness.Variant = true
 	storetest.Run(t, s.Make())
 }
 
 func TestInterpolateParams(t *testing.T) {
-	storetest.Run(t, setup(t, "interpolateParams", "true").Make())
+	t.Parallel()
+	s := setup(t, "interpolateParams", "true")
+	s.Harness.Variant = true
+	storetest.Run(t, s.Make())
 }
 
 func TestSnapshotIsolation(t *testing.T) {
-	storetest.Run(t, setup(t, "innodb_snapshot_isolation", "1").Make())
+	t.Parallel()
+	s := setup(t, "innodb_snapshot_isolation", "1")
+	s.Harness.Variant = true
+	storetest.Run(t, s.Make())
 }
 
 // setup is MariaDB with parameters in the DSN.

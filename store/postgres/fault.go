@@ -37,6 +37,8 @@ func faultOf(code string) store.Fault {
 		return store.FaultReadOnly
 	case "42P01", "3F000":
 		return store.FaultMissing
+	case "42501":
+		return store.FaultRights
 	case "":
 		return store.FaultUnknown
 	}

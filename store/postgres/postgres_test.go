@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"flag"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -24,31 +25,47 @@ import (
 	"github.com/watermill-once/watermill-once/store/storetest"
 )
 
+// quiet keeps the processes that migrate from telling.
+var quiet = store.WithLogger(slog.New(slog.DiscardHandler))
+
 func TestMain(m *testing.M) {
-	storetest.Child(func(dsn string) (*store.SQL, error) { return postgres.Open(dsn) })
+	storetest.Child(func(dsn string) (*store.SQL, error) { return postgres.Open(dsn, quiet) })
 	_ = flag.Set("test.parallel", "8") // most of the suite waits for the server
 	goleak.VerifyTestMain(m)
 }
 
-func TestPgx(t *testing.T) { storetest.Run(t, pgxSetup(t, "ONCE_TEST_POSTGRES").Make()) }
+func TestPgx(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, pgxSetup(t, "ONCE_TEST_POSTGRES").Make())
+}
 
 func TestPgxDirect(t *testing.T) {
+	t.Parallel()
 	s := pgxSetup(t, "ONCE_TEST_POSTGRES")
 	s.Harness.Direct = true
+	s.Harness.Variant = true
 	storetest.Run(t, s.Make())
 }
 
-func TestPgx18(t *testing.T) { storetest.Run(t, pgxSetup(t, "ONCE_TEST_POSTGRES18").Make()) }
+func TestPgx18(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, pgxSetup(t, "ONCE_TEST_POSTGRES18").Make())
+}
 
-func TestPq(t *testing.T) { storetest.Run(t, pqSetup(t).Make()) }
+func TestPq(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, pqSetup(t).Make())
+}
 
 func TestPqDirect(t *testing.T) {
+	t.Parallel()
 	s := pqSetup(t)
 	s.Harness.Direct = true
 	storetest.Run(t, s.Make())
 }
 
 func TestPgbouncer(t *testing.T) {
+	t.Parallel()
 	s := pgxSetup(t, "ONCE_TEST_PGBOUNCER")
 	admin := adminPool(t, "pgx", storetest.Address(t, "ONCE_TEST_POSTGRES"))
 	s.Fresh = func(t testing.TB) string { // pgbouncer takes no search_path
@@ -65,17 +82,21 @@ func TestPgbouncer(t *testing.T) {
 		return pgxConnector(t, dsn)
 	}
 	s.Processes, s.ReadOnly, s.Role = false, nil, nil
+	s.Harness.Variant = true
 	storetest.Run(t, s.Make())
 }
 
 func TestOtelsql(t *testing.T) {
+	t.Parallel()
 	s := pgxSetup(t, "ONCE_TEST_POSTGRES")
 	s.OpenDB = func(c driver.Connector) *sql.DB { return otelsql.OpenDB(c) }
 	s.Harness.Trips = plainTrips
+	s.Harness.Variant = true
 	storetest.Run(t, s.Make())
 }
 
 func TestOpenDBFromPool(t *testing.T) {
+	t.Parallel()
 	s := pgxSetup(t, "ONCE_TEST_POSTGRES")
 	s.Connector = func(t testing.TB, dsn string) driver.Connector {
 		t.Helper()
@@ -91,6 +112,7 @@ func TestOpenDBFromPool(t *testing.T) {
 		t.Cleanup(pool.Close)
 		return stdlib.GetPoolConnector(pool)
 	}
+	s.Harness.Variant = true
 	storetest.Run(t, s.Make())
 }
 
@@ -139,6 +161,7 @@ func pqSetup(t *testing.T) storetest.Setup {
 	t.Helper()
 	s := pgxSetup(t, "ONCE_TEST_POSTGRES")
 	s.Driver, s.Harness.Trips = "postgres", storetest.Trips{First: 4, Duplicate: 6}
+	s.Harness.Variant = true
 	s.Connector = func(t testing.TB, dsn string) driver.Connector {
 		t.Helper()
 		c, err := pq.NewConnector(dsn)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"flag"
+	"log/slog"
 	"path/filepath"
 	"testing"
 	"time"
@@ -16,19 +17,29 @@ import (
 	"github.com/watermill-once/watermill-once/store/storetest"
 )
 
+// quiet keeps the processes that migrate from telling.
+var quiet = store.WithLogger(slog.New(slog.DiscardHandler))
+
 func TestMain(m *testing.M) {
-	storetest.Child(func(dsn string) (*store.SQL, error) { return sqlite.Open(dsn) })
+	storetest.Child(func(dsn string) (*store.SQL, error) { return sqlite.Open(dsn, quiet) })
 	_ = flag.Set("test.parallel", "8") // most of the suite waits
 	goleak.VerifyTestMain(m)
 }
 
-func TestGuarded(t *testing.T) { storetest.Run(t, harness(false)) }
-func TestDirect(t *testing.T)  { storetest.Run(t, harness(true)) }
+func TestGuarded(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, harness(false))
+}
+
+func TestDirect(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, harness(true))
+}
 
 func harness(direct bool) storetest.Harness {
 	return storetest.Setup{
 		Harness: storetest.Harness{
-			Dialect: "sqlite", Direct: direct, OneWriter: true, MinWait: 50 * time.Millisecond,
+			Dialect: "sqlite", Direct: direct, Variant: direct, OneWriter: true, MinWait: 50 * time.Millisecond,
 			Types: storetest.Types{Text: "TEXT", Bytes: "BLOB", BigInt: "INTEGER", Timestamp: "TEXT"},
 			Describe: `SELECT type || ' ' || name || ': ' || COALESCE(sql, '') FROM sqlite_master
 				WHERE name NOT LIKE 'effects%' ORDER BY 1`,

@@ -20,7 +20,6 @@ func doomScenarios() []scenario {
 		{name: "B29 a lock wait that ended and that the handler swallows", on: manyWriters, run: swallowedLockWait, guarded: unless(onLibpq)},
 		{name: "C02 a stale snapshot that the handler swallows", on: onMySQL, run: swallowedSnapshot, guarded: everywhere},
 		{name: "C04 a statement's own deadline that the handler swallows", run: swallowedDeadline, guarded: everywhere},
-		{name: "C04 a cancel that meets the commit", run: lateCancel},
 		{name: "W25 a statement that rolls back by itself", on: onSQLite, run: orRollback, guarded: everywhere},
 		{name: "an argument that cannot be converted", run: badArgument, guarded: everywhere},
 		{name: "a savepoint forgives what it undid", run: savepointForgives},
@@ -181,32 +180,6 @@ func swallowedDeadline(t testing.TB, h Harness) {
 		_ = addEffect(ctx, tx, "leaked")
 		return nil
 	})
-}
-
-// lateCancel lets a cancel race with the commit and with the next claim on the
-// connection. Whatever wins, the answer is the truth.
-func lateCancel(t testing.TB, h Harness) {
-	p := open(t, h, 1)
-	const rounds = 60
-	committed := 0
-	for i := range rounds {
-		ctx, cancel := context.WithCancel(t.Context())
-		c := p.patient("key" + string(rune('0'+i)))
-		_, err := p.s.Do(ctx, c, func(ctx context.Context, tx *sqlx.Tx) ([]store.Output, error) {
-			if err := addEffect(ctx, tx, c.Key); err != nil {
-				return nil, err
-			}
-			go cancel()
-			return nil, nil
-		})
-		cancel()
-		if err == nil {
-			committed++
-		} else if store.ClassOf(err) != store.ClassTransient {
-			t.Errorf("round %d: %v", i, err)
-		}
-	}
-	p.holds(committed, committed)
 }
 
 func orRollback(t testing.TB, h Harness) {

@@ -8,7 +8,14 @@ func guardedGroups() []group {
 		{"doom", doomScenarios()},
 		{"session", sessionScenarios()},
 		{"lost", lostScenarios()},
+		{"arguments", argScenarios()},
+		{"cancel", cancelScenarios()},
+		{"swallow", swallowScenarios()},
+		{"end", endScenarios()},
+		{"limits", limitScenarios()},
 		{"codes", codeScenarios()},
+		{"purge safety", purgeSafetyScenarios()},
+		{"migrate safety", migrateSafetyScenarios()},
 	}
 }
 

@@ -2,8 +2,8 @@ package storetest
 
 import (
 	"context"
-
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -228,6 +228,10 @@ func onTheWire(t testing.TB, h Harness) {
 	}); err != nil || r.Duplicate {
 		t.Fatalf("%+v, %v", r, err)
 	}
+	wantOnly(t, w.Ran(), map[string]int{"begin": 1, "claim": 1, "handler": 1, "commit": 1})
+	if ran := w.Ran(); h.Trips.First == 2 && ran[0].RoundTrip != ran[len(ran)-3].RoundTrip {
+		t.Errorf("BEGIN and the claim do not travel together: %q", Texts(ran))
+	}
 	if trips := w.RoundTrips(); h.Trips.First > 0 && trips != h.Trips.First+1 {
 		t.Errorf("a first attempt took %d round trips with the handler's own, want %d: %q", trips, h.Trips.First+1, Texts(w.Statements()))
 	}
@@ -237,5 +241,32 @@ func onTheWire(t testing.TB, h Harness) {
 	}
 	if trips := w.RoundTrips(); h.Trips.Duplicate > 0 && trips != h.Trips.Duplicate {
 		t.Errorf("a duplicate took %d round trips, want %d: %q", trips, h.Trips.Duplicate, Texts(w.Statements()))
+	}
+}
+
+// wantOnly sorts what was sent, and fails unless it is what is wanted. A
+// compound statement is both BEGIN and the claim.
+func wantOnly(t testing.TB, ran []Statement, want map[string]int) {
+	t.Helper()
+	got := map[string]int{}
+	for _, s := range ran {
+		text := strings.ToLower(s.Text)
+		begins := strings.HasPrefix(text, "begin") || strings.HasPrefix(text, "start transaction") || strings.HasPrefix(text, "set transaction isolation level")
+		if begins {
+			got["begin"] = 1 // some need two statements for it
+		}
+		switch {
+		case strings.Contains(text, "insert into") && strings.Contains(text, "once_claims"):
+			got["claim"]++
+		case strings.Contains(text, "insert into effects"):
+			got["handler"]++
+		case strings.TrimRight(text, ";") == "commit":
+			got["commit"]++
+		case !begins:
+			got[text]++
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("sent %v, want %v: %q", got, want, Texts(ran))
 	}
 }

@@ -35,6 +35,9 @@ type Harness struct {
 	// Role makes a role that may connect and do nothing else.
 	Role func(t testing.TB, s *store.SQL) Role
 
+	// Variant: only the way to the database differs from another harness, so
+	// the groups about the database alone (migrations, purge) are left out.
+	Variant bool
 	// Direct: every store is opened with store.Direct, and a test that needs
 	// the guarded connection must fail: see [Run].
 	Direct bool

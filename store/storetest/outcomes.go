@@ -2,9 +2,7 @@ package storetest
 
 import (
 	"context"
-	"database/sql"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +12,8 @@ import (
 )
 
 // outcomes are the store's rows of the table of outcomes: what is in the
-// database afterwards. What a caller sees is in the portable scenarios.
+// database afterwards. What a caller sees is in the portable scenarios, what a
+// handler does to its transaction in guarded_*.go.
 func outcomes() []scenario {
 	return []scenario{
 		{name: "claim and writes commit together", run: commitsTogether},
@@ -25,13 +24,7 @@ func outcomes() []scenario {
 		{name: "a deadline in the handler leaves nothing", run: deadlineInHandler},
 		{name: "B10 the handler's own unique violation is no duplicate", run: uniqueViolation},
 		{name: "B10 another unique index on the claims is no duplicate", run: otherIndex},
-		{name: "B27 a failed statement that the handler ignores rolls all back", guarded: everywhere, run: ignoredFailure},
-		{name: "a failure undone with ROLLBACK TO is forgiven", run: forgiven},
-		{name: "a handler's COMMIT is refused before it is sent", guarded: everywhere, run: handlerCommits},
-		{name: "a handler's tx.Commit and tx.Rollback are refused", guarded: everywhere, run: handlerEnds},
-		{name: "B40 a handler's DDL is refused where it commits", on: func(h Harness) bool { return h.CommitsDDL }, guarded: everywhere, run: handlerDDL},
 		{name: "an attempt on the same pool inside an attempt is refused, on another it is not", run: nestedStores},
-		{name: "B37 a transaction that was not used is reported", guarded: everywhere, run: unused},
 		{name: "an output is refused until outputs can be stored", run: outputsRefused},
 	}
 }
@@ -215,108 +208,6 @@ func otherIndex(t testing.TB, h Harness) {
 	p.holds(1, 1)
 }
 
-func ignoredFailure(t testing.TB, h Harness) {
-	p := open(t, h, 1)
-	var raw error
-	_, err := p.s.Do(t.Context(), p.claim("m1"), func(ctx context.Context, tx *sqlx.Tx) ([]store.Output, error) {
-		if err := addEffect(ctx, tx, "before"); err != nil {
-			return nil, err
-		}
-		_, raw = tx.ExecContext(ctx, "INSERT INTO nowhere VALUES (1)")
-		_ = addEffect(ctx, tx, "after")
-		return nil, nil
-	})
-	p.holds(0, 0)
-	fails(t, err, store.ErrDoomed, store.ClassHandler)
-	if raw == nil || !errors.Is(err, raw) {
-		t.Errorf("%v does not name the cause, %v", err, raw)
-	}
-	r, err := p.do(p.claim("m1"))
-	isNew(t, r, err)
-	p.holds(1, 1)
-	PoolIdle(t, p.s.DB().DB)
-}
-
-func forgiven(t testing.TB, h Harness) {
-	p := open(t, h, 1)
-	r, err := p.s.Do(t.Context(), p.claim("m1"), func(ctx context.Context, tx *sqlx.Tx) ([]store.Output, error) {
-		for _, query := range []string{
-			"INSERT INTO effects (name, n) VALUES ('before', 1)", "SAVEPOINT sp", "INSERT INTO effects (name, n) VALUES ('undone', 1)",
-		} {
-			if _, err := tx.ExecContext(ctx, query); err != nil {
-				return nil, err
-			}
-		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO nowhere VALUES (1)"); err == nil {
-			t.Error("a statement on a missing table succeeded")
-		}
-		if _, err := tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT sp"); err != nil {
-			return nil, err
-		}
-		return nil, addEffect(ctx, tx, "after")
-	})
-	isNew(t, r, err)
-	p.holds(1, 2)
-	if n := p.number("SELECT COUNT(*) FROM effects WHERE name = 'undone'"); n != 0 {
-		t.Error("what was undone is there")
-	}
-}
-
-func handlerCommits(t testing.TB, h Harness) {
-	p := open(t, h, 1)
-	for _, statement := range []string{"COMMIT", "/* so */ ; -- or so\n commit work", "ROLLBACK", "BEGIN"} {
-		_, err := p.s.Do(t.Context(), p.claim("m1"), func(ctx context.Context, tx *sqlx.Tx) ([]store.Output, error) {
-			if err := addEffect(ctx, tx, "m1"); err != nil {
-				return nil, err
-			}
-			_, _ = tx.ExecContext(ctx, statement)
-			return nil, nil
-		})
-		p.holds(0, 0)
-		fails(t, err, store.ErrForbidden, store.ClassHandler)
-		if err != nil && !strings.Contains(err.Error(), "was refused") {
-			t.Errorf("%q: the error does not say why: %v", statement, err)
-		}
-	}
-	PoolIdle(t, p.s.DB().DB)
-}
-
-func handlerEnds(t testing.TB, h Harness) {
-	p := open(t, h, 1)
-	for name, end := range map[string]func(*sqlx.Tx) error{
-		"Commit":   func(tx *sqlx.Tx) error { return tx.Commit() },
-		"Rollback": func(tx *sqlx.Tx) error { return tx.Rollback() },
-	} {
-		_, err := p.s.Do(t.Context(), p.claim("m1"), func(ctx context.Context, tx *sqlx.Tx) ([]store.Output, error) {
-			if err := addEffect(ctx, tx, "m1"); err != nil {
-				return nil, err
-			}
-			_ = end(tx)
-			if err := addEffect(ctx, tx, "m1"); !errors.Is(err, sql.ErrTxDone) {
-				t.Errorf("%s: the next statement ends with %v", name, err)
-			}
-			return nil, nil
-		})
-		p.holds(0, 0)
-		fails(t, err, store.ErrForbidden, store.ClassHandler)
-	}
-	PoolIdle(t, p.s.DB().DB)
-}
-
-func handlerDDL(t testing.TB, h Harness) {
-	p := open(t, h, 1)
-	_, err := p.s.Do(t.Context(), p.claim("m1"), func(ctx context.Context, tx *sqlx.Tx) ([]store.Output, error) {
-		if err := addEffect(ctx, tx, "m1"); err != nil {
-			return nil, err
-		}
-		_, err := tx.ExecContext(ctx, "CREATE TABLE surprise (n INT)")
-		return nil, err
-	})
-	p.holds(0, 0)
-	fails(t, err, store.ErrForbidden, store.ClassHandler)
-	PoolIdle(t, p.s.DB().DB)
-}
-
 func nestedStores(t testing.TB, h Harness) {
 	p := open(t, h, 2)
 	same := h.Again(t, p.s, 2)
@@ -334,28 +225,6 @@ func nestedStores(t testing.TB, h Harness) {
 		return nil, nil
 	})
 	isNew(t, r, err)
-}
-
-func unused(t testing.TB, h Harness) {
-	p := open(t, h, 1)
-	r, err := p.s.Do(t.Context(), p.claim("m1"), func(context.Context, *sqlx.Tx) ([]store.Output, error) { return nil, nil })
-	isNew(t, r, err)
-	if !r.Unused {
-		t.Error("a transaction on which nothing was sent is not reported")
-	}
-	r, err = p.do(p.claim("m2"))
-	isNew(t, r, err)
-	if r.Unused {
-		t.Error("a transaction with an INSERT is reported as unused")
-	}
-	r, err = p.s.Do(t.Context(), p.claim("m3"), func(ctx context.Context, tx *sqlx.Tx) ([]store.Output, error) {
-		var n int
-		return nil, tx.GetContext(ctx, &n, "SELECT COUNT(*) FROM effects")
-	})
-	isNew(t, r, err)
-	if r.Unused {
-		t.Error("a transaction with a SELECT is reported as unused")
-	}
 }
 
 func outputsRefused(t testing.TB, h Harness) {

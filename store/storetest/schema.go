@@ -87,7 +87,13 @@ func drop(t testing.TB, admin *sqlx.DB, name string, statements ...string) {
 	}
 	defer conn.Close()
 	for _, statement := range statements {
-		if _, err := conn.ExecContext(ctx, statement); err != nil {
+		_, err := conn.ExecContext(ctx, statement)
+		// Drops of many tests at once may deadlock in the catalogue; the victim
+		// tries again.
+		for try := 0; err != nil && try < 5 && ctx.Err() == nil; try++ {
+			_, err = conn.ExecContext(ctx, statement)
+		}
+		if err != nil {
 			t.Errorf("storetest: %s may be left behind (does a connection still hold it?): %s: %v", name, statement, err)
 		}
 	}

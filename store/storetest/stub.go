@@ -21,9 +21,9 @@ type Stub struct {
 
 // Lie is what a [Stub] does with the statements that it is about.
 type Lie struct {
-	// About is part of the statement's text, whatever the case. A transaction
-	// of the driver's own begins with "BEGIN" and ends with "COMMIT" or
-	// "ROLLBACK".
+	// About is part of the statement's text, whatever the case; but "BEGIN",
+	// "COMMIT" and "ROLLBACK" are all of it, or a transaction of the driver's
+	// own.
 	About string
 	// Instead is sent in its place, without arguments; empty: it is sent
 	// itself. For a COMMIT of the driver's own only "ROLLBACK" will do.
@@ -45,6 +45,13 @@ func (s *Stub) Tell(l Lie) *Lie {
 	return &l
 }
 
+// Stop tells no more lies.
+func (s *Stub) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lies = nil
+}
+
 // Told says how often a lie was told.
 func (s *Stub) Told(l *Lie) int {
 	s.mu.Lock()
@@ -62,7 +69,7 @@ func (s *Stub) about(query string) (instead string, answer func(error) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.lies {
-		if !strings.Contains(strings.ToLower(query), strings.ToLower(l.About)) {
+		if !l.isAbout(query) {
 			continue
 		}
 		if l.seen++; l.seen <= l.After || l.Times > 0 && l.told >= l.Times {
@@ -75,6 +82,14 @@ func (s *Stub) about(query string) (instead string, answer func(error) error) {
 		return l.Instead, l.Answer
 	}
 	return "", same
+}
+
+func (l *Lie) isAbout(query string) bool {
+	switch l.About {
+	case "BEGIN", "COMMIT", "ROLLBACK":
+		return strings.EqualFold(query, l.About)
+	}
+	return strings.Contains(strings.ToLower(query), strings.ToLower(l.About))
 }
 
 func same(err error) error { return err }

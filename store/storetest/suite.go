@@ -26,6 +26,13 @@ func suite() []group {
 	groups := []group{
 		{"portable", portableScenarios()},
 		{"outcomes", outcomes()},
+		{"racers", racing()},
+		{"keys", keys()},
+		{"waits", waits()},
+		{"commits", commitScenarios()},
+		{"purge", purging()},
+		{"migrate", migrations()},
+		{"outages", outages()},
 	}
 	return append(groups, guardedGroups()...)
 }
@@ -40,7 +47,7 @@ func suite() []group {
 func Run(t *testing.T, h Harness, groups ...string) {
 	t.Helper()
 	for _, g := range suite() {
-		if !chosen(groups, g.name) {
+		if !chosen(groups, g.name) || h.Variant && databaseOnly[g.name] {
 			continue
 		}
 		t.Run(g.name, func(t *testing.T) {
@@ -61,6 +68,10 @@ func Run(t *testing.T, h Harness, groups ...string) {
 		})
 	}
 }
+
+// databaseOnly are the groups about what is the same however one reaches the
+// database.
+var databaseOnly = map[string]bool{"migrate": true, "migrate safety": true, "purge": true, "purge safety": true}
 
 func chosen(names []string, name string) bool {
 	for _, n := range names {

@@ -33,6 +33,7 @@ type Conn struct {
 	session Session
 	plain   bool // borrowed by the handle itself: no transaction, no rules
 	deaf    bool // see CutOff
+	breaks  func()
 	bound   func() (context.Context, context.CancelFunc)
 
 	release  chan error    // ends the loan
@@ -89,6 +90,11 @@ func (c *Conn) Discard() {
 	c.bad = true
 }
 
+// Breaks sets what closes the driver connection when it must not be used again:
+// the pool may have a pool under it (pgxpool under pgx's stdlib), which would
+// only get it back.
+func (c *Conn) Breaks(closes func()) { c.breaks = closes }
+
 // Release gives the connection back and waits until the application's pool has
 // it. A connection in doubt is discarded there. One in which a statement of
 // the handler's still runs goes back, to be discarded, when that ends.
@@ -96,18 +102,27 @@ func (c *Conn) Release() {
 	if c.freed != nil {
 		go func() {
 			<-c.freed
-			c.release <- driver.ErrBadConn
+			_ = c.undo() // it is discarded anyway
+			c.giveBack()
 		}()
 		return
 	}
-	c.mu.Lock()
-	var verdict error
-	if c.bad {
-		verdict = driver.ErrBadConn
-	}
-	c.mu.Unlock()
-	c.release <- verdict
+	c.giveBack()
 	<-c.returned
+}
+
+func (c *Conn) giveBack() {
+	c.mu.Lock()
+	bad := c.bad
+	c.mu.Unlock()
+	if !bad {
+		c.release <- nil
+		return
+	}
+	if c.breaks != nil {
+		c.breaks()
+	}
+	c.release <- driver.ErrBadConn
 }
 
 // Doom returns why the transaction cannot be committed, as a *Doom, or nil.

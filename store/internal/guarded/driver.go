@@ -105,7 +105,7 @@ func (e execs) ExecContext(ctx context.Context, query string, args []driver.Name
 		if err == driver.ErrSkip { //nolint:errorlint // as database/sql asks, which then prepares it
 			c.leave(statement{}, nil)
 		} else {
-			c.leave(s, because(ctx, err))
+			c.leave(s, c.explain(ctx, err, query, args))
 		}
 		return err
 	})
@@ -128,7 +128,7 @@ func (q queries) QueryContext(ctx context.Context, query string, args []driver.N
 		case err == driver.ErrSkip: //nolint:errorlint // as database/sql asks, which then prepares it
 			c.leave(statement{}, nil)
 		default:
-			c.leave(s, because(ctx, err))
+			c.leave(s, c.explain(ctx, err, query, args))
 		}
 		return err
 	})

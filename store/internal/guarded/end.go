@@ -36,13 +36,13 @@ func (c *Conn) end(ctx context.Context, commit bool) error {
 	}
 	defer c.use.Unlock()
 	c.tidy()
-	defer c.closePrepared()
+	c.closePrepared()
 
 	c.mu.Lock()
 	done := c.ended
 	c.ended = true
 	if done && commit {
-		c.dooms(fmt.Errorf("%w: the handler ended it", ErrForbidden), true)
+		c.dooms(fmt.Errorf("%w: the handler called Rollback on it (a deferred one?): remove that, return nil to commit, an error to roll back", ErrForbidden), true)
 	}
 	doom := c.doom
 	c.mu.Unlock()
@@ -98,7 +98,7 @@ func (c *Conn) seize(ctx context.Context) bool {
 }
 
 // abandon gives up on a connection in which a statement of the handler's runs
-// on. It is closed behind that statement, which rolls back.
+// on. Release rolls back and closes it behind that statement.
 func (c *Conn) abandon(commit bool) error {
 	err := fmt.Errorf("%w: a statement was still running long after the handler returned", ErrBusy)
 	c.mu.Lock()
@@ -119,15 +119,17 @@ func (c *Conn) tidy() {
 	c.left = c.left || open != nil
 	c.mu.Unlock()
 	if open != nil {
-		open.end()
+		_ = open.end()
 	}
 	if copying != nil {
 		_ = copying.endCopy() // it doomed
 	}
 }
 
-// closePrepared frees the handler's statements on the server, behind the end of
-// the transaction as database/sql does it. The caller holds use.
+// closePrepared frees the handler's statements on the server. database/sql does
+// it behind the end of the transaction; but there a pooler may have given the
+// server's session to somebody else already, with the statements in it. The
+// caller holds use.
 func (c *Conn) closePrepared() {
 	c.mu.Lock()
 	prepared, bad := c.prepared, c.bad
@@ -169,7 +171,7 @@ func (c *Conn) handlerEnds(commit bool) error {
 		return sql.ErrTxDone
 	}
 	if commit {
-		c.dooms(fmt.Errorf("%w: the handler called Commit on it", ErrForbidden), true)
+		c.dooms(fmt.Errorf("%w: the handler called Commit on it: remove that, return nil to commit, an error to roll back", ErrForbidden), true)
 	}
 	if c.busy && c.copying == nil {
 		// database/sql has waited for statements and Rows. Only Raw passes it
@@ -183,6 +185,7 @@ func (c *Conn) handlerEnds(commit bool) error {
 	c.use.Lock()
 	defer c.use.Unlock()
 	c.tidy()
+	c.closePrepared()
 	c.mu.Lock()
 	done, doom := c.ended, c.doom
 	c.ended = true

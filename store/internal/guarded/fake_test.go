@@ -23,6 +23,7 @@ type fake struct {
 	// next answers Rows.Next, column and row from 1. Nil: three rows.
 	next func(query string, row int) error
 
+	dead   bool          // the driver gave its connections up
 	gone   chan struct{} // closed with the connection
 	cutOff bool          // a connection may have been closed twice
 
@@ -151,7 +152,8 @@ func (t fakeTx) Rollback() error { return t.f.run(context.Background(), "exec", 
 // session is the engine's.
 type session struct{ s *stand }
 
-func (s *session) Commit(ctx context.Context) error   { return s.s.f.run(ctx, "exec", "COMMIT", nil) }
+func (s *session) Commit(ctx context.Context) error { return s.s.f.run(ctx, "exec", "COMMIT", nil) }
+
 func (s *session) Rollback(ctx context.Context) error { return s.s.f.run(ctx, "exec", "ROLLBACK", nil) }
 
 func (s *session) Check() error {
@@ -165,6 +167,7 @@ func (s *session) Check() error {
 type (
 	fullConn   struct{ *fakeConn } // all but a checker
 	checkConn  struct{ fullConn }
+	mortalConn struct{ fullConn }
 	execConn   struct{ *fakeConn }
 	queryConn  struct{ *fakeConn }
 	legacyConn struct{ *fakeConn }
@@ -182,6 +185,8 @@ func (c *fakeConn) as(kind string) driver.Conn {
 		return queryConn{c}
 	case "checks":
 		return checkConn{fullConn{c}}
+	case "mortal":
+		return mortalConn{fullConn{c}}
 	default: // "", "skips"
 		return fullConn{c}
 	}
@@ -202,6 +207,8 @@ func (c fullConn) PrepareContext(ctx context.Context, query string) (driver.Stmt
 }
 
 func (c fullConn) Ping(ctx context.Context) error { return c.f.run(ctx, "ping", "", nil) }
+
+func (c mortalConn) IsValid() bool { return !c.f.dead }
 
 func (c execConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	return c.exec(ctx, query, args)
@@ -328,7 +335,7 @@ func (u upper) ConvertValue(v any) (driver.Value, error) {
 func (f *fake) result(query string) driver.Rows {
 	plain := fakeRows{f: f, query: query}
 	switch query {
-	case "TYPED":
+	case "TYPED", "NIL TYPE":
 		return &typedRows{fakeRows: plain}
 	case "SETS", "SETS FAIL":
 		return &typedRows{fakeRows: plain, sets: 2}

@@ -25,7 +25,11 @@ type Doom struct{ First error }
 
 // Error names the first failure.
 func (d *Doom) Error() string {
-	return "the transaction is doomed by an earlier failure that was not undone with ROLLBACK TO: " + d.First.Error()
+	if errors.Is(d.First, ErrForbidden) {
+		return d.First.Error()
+	}
+	return "the transaction is doomed by an earlier failure: " + d.First.Error() +
+		": return that error, or run a statement that may fail in once.Savepoint"
 }
 
 // Unwrap returns the first failure.
@@ -50,33 +54,6 @@ func (c *Conn) judge(query string, args []driver.NamedValue) (statement, error) 
 		return statement{}, c.fail(fmt.Errorf("%w: %s was refused: %s", ErrForbidden, verdict.Refused, verdict.Why), true)
 	}
 	return statement{forgives: verdict.RollbackTo, copies: verdict.Copy}, c.weigh(query, args)
-}
-
-// weigh refuses what is larger than the server takes.
-func (c *Conn) weigh(query string, args []driver.NamedValue) error {
-	if c.plain || c.rules.MaxStatement == nil {
-		return nil
-	}
-	size, limit := sizeOf(query, args), c.rules.MaxStatement()
-	if limit <= 0 || size <= limit {
-		return nil
-	}
-	return c.fail(fmt.Errorf("%w: %d bytes, the limit is %d (%s)", ErrTooLarge, size, limit, c.rules.MaxStatementName), false)
-}
-
-func sizeOf(query string, args []driver.NamedValue) int64 {
-	size := int64(len(query))
-	for _, a := range args {
-		switch v := a.Value.(type) {
-		case []byte:
-			size += int64(len(v))
-		case string:
-			size += int64(len(v))
-		default:
-			size += 16
-		}
-	}
-	return size
 }
 
 // drive lets call use the driver connection for one statement. call says how
@@ -140,15 +117,6 @@ func (c *Conn) idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.busy
-}
-
-// because makes the end of the statement's own context visible in err: some
-// drivers report only what the server said to their cancel request.
-func because(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
 // leave ends what enter admitted. The caller holds use.

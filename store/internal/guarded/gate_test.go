@@ -142,7 +142,7 @@ func TestEveryFailureDooms(t *testing.T) {
 				return nil
 			})
 			wantDoom(t, err, errFake)
-			if sent := s.f.sent(); sent[0] != "exec ROLLBACK" {
+			if sent := s.f.sent(); sent[len(sent)-1] != "exec ROLLBACK" {
 				t.Errorf("sent at the end: %q", sent)
 			}
 			wantNil(t, s.tx(func(tx *sqlx.Tx) error { exec(t, tx, "INSERT"); return nil }))
@@ -402,21 +402,67 @@ func TestTooLargeIsNotSent(t *testing.T) {
 	}
 }
 
+// A driver that writes arguments out into the statement makes it larger than it
+// looked; the server hangs up on it, or says so.
+func TestC08WrittenOutTooLarge(t *testing.T) {
+	t.Parallel()
+	rules := mysqlRules
+	rules.MaxStatement, rules.MaxStatementName = func() int64 { return 1000 }, "max_allowed_packet"
+	errPacket := errors.New("packet too large")
+	rules.TooLarge = func(err error) bool { return errors.Is(err, errPacket) }
+	quotes, letters := strings.Repeat("'", 600), strings.Repeat("a", 600)
+	for name, test := range map[string]struct {
+		arg  any
+		dies bool
+		says error
+		want error
+	}{
+		"the connection dies":           {quotes, true, errFake, guarded.ErrTooLarge},
+		"the connection dies of bytes":  {[]byte(quotes), true, errFake, guarded.ErrTooLarge},
+		"the server says so":            {letters, false, errPacket, guarded.ErrTooLarge},
+		"it dies of something else":     {letters, true, errFake, errFake},
+		"it lives, and fails otherwise": {quotes, false, errFake, errFake},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for way, send := range ways {
+				f := &fake{kind: "mortal"}
+				f.do = func(c call) error {
+					if (c.verb == "exec" || c.verb == "query") && c.query == "Q" {
+						f.dead = test.dies
+						return test.says
+					}
+					return nil
+				}
+				s := newStand(t, f, rules)
+				err := s.tx(func(tx *sqlx.Tx) error {
+					wantIs(t, send(tx, []any{test.arg}), test.says)
+					return nil
+				})
+				wantDoom(t, err, test.want)
+				wantDoom(t, err, test.says)
+				if errors.Is(test.want, errFake) && errors.Is(err, guarded.ErrTooLarge) {
+					t.Errorf("%s: %v", way, err)
+				}
+			}
+		})
+	}
+}
+
 func TestContextOfAStatement(t *testing.T) {
 	t.Parallel()
-	waits := func(c call) error {
-		if c.query == "WAIT" {
-			<-c.ctx.Done()
-			return errFake // what the server said to the driver's cancel request
-		}
-		return nil
-	}
 	t.Run("ends in it", func(t *testing.T) {
 		t.Parallel()
-		s := newStand(t, &fake{do: waits}, guarded.Rules{})
-		ctx, cancel := context.WithCancelCause(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
+		s := newStand(t, &fake{do: func(c call) error {
+			if c.query == "WAIT" {
+				cancel()
+				<-c.ctx.Done()
+				return errFake // what the server said to the driver's cancel request
+			}
+			return nil
+		}}, guarded.Rules{})
 		err := s.tx(func(tx *sqlx.Tx) error {
-			go cancel(nil)
 			_, err := tx.ExecContext(ctx, "WAIT")
 			wantIs(t, err, errFake) // the driver's own error, as on the plain pool
 			return nil
@@ -424,6 +470,23 @@ func TestContextOfAStatement(t *testing.T) {
 		wantDoom(t, err, errFake)
 		wantDoom(t, err, context.Canceled)
 		s.wantSent("exec WAIT", "exec ROLLBACK")
+	})
+	t.Run("over before it", func(t *testing.T) {
+		t.Parallel()
+		// The one failure that nobody but the handler can see: database/sql
+		// does not ask its driver.
+		s := newStand(t, &fake{}, guarded.Rules{})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		wantNil(t, s.attempt(func(c *guarded.Conn, tx *sqlx.Tx) error {
+			_, err := tx.ExecContext(ctx, "INSERT")
+			wantIs(t, err, context.Canceled)
+			if c.Used() {
+				t.Error("it was seen after all")
+			}
+			return nil
+		}))
+		s.wantSent("exec COMMIT")
 	})
 	t.Run("ends while its rows are open", func(t *testing.T) {
 		t.Parallel()

@@ -16,12 +16,15 @@ var tables = map[string]map[string]bool{
 	"LOAD":    {"INDEX": true},
 }
 
-// compound are the words with which MariaDB begins a compound statement, after
-// a label or not, and behind are those after which a statement begins in it.
-// Semicolons part the others.
+// compound are the words with which MariaDB begins a part of a compound
+// statement, after a label or not, and behind are those after which a statement
+// begins in it. Semicolons part the others.
 var (
-	compound = map[string]bool{"IF": true, "CASE": true, "LOOP": true, "WHILE": true, "REPEAT": true, "FOR": true}
-	behind   = map[string]bool{"THEN": true, "ELSE": true, "DO": true, "LOOP": true, "REPEAT": true}
+	compound = map[string]bool{
+		"IF": true, "CASE": true, "LOOP": true, "WHILE": true, "REPEAT": true, "FOR": true,
+		"ELSE": true, "ELSEIF": true, "WHEN": true,
+	}
+	behind = map[string]bool{"THEN": true, "ELSE": true, "DO": true, "LOOP": true, "REPEAT": true}
 )
 
 func (r Rules) refuseImplicit(words []string) string {

@@ -23,7 +23,7 @@ func TestHandlePrepares(t *testing.T) {
 			_, err := tx.StmtContext(t.Context(), insert).ExecContext(t.Context(), 1)
 			return err
 		}))
-		s.wantSent("prepare INSERT", "exec INSERT", "exec COMMIT", "close INSERT")
+		s.wantSent("prepare INSERT", "exec INSERT", "close INSERT", "exec COMMIT")
 	}
 	_, err = insert.ExecContext(t.Context(), 2) // outside of a transaction
 	wantNil(t, err)

@@ -162,7 +162,12 @@ func TestRawAtTheEnd(t *testing.T) {
 			})
 		}()
 		<-inside
-		go close(goOn)
+		go func() {
+			for c.Doom() == nil { // the end has seen it
+				runtime.Gosched()
+			}
+			close(goOn)
+		}()
 		return nil
 	})
 	wantNil(t, <-raw)

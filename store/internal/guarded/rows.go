@@ -144,16 +144,14 @@ func live[T any](r *rows, ask func(driver.Rows) T) T {
 
 // ColumnTypeScanType is the driver's.
 func (r *rows) ColumnTypeScanType(index int) reflect.Type {
-	t := live(r, func(inner driver.Rows) reflect.Type {
+	scanned := reflect.TypeFor[any]()
+	live(r, func(inner driver.Rows) (none struct{}) {
 		if t, ok := inner.(driver.RowsColumnTypeScanType); ok {
-			return t.ColumnTypeScanType(index)
+			scanned = t.ColumnTypeScanType(index) // it may be nil
 		}
-		return nil
+		return none
 	})
-	if t == nil {
-		return reflect.TypeFor[any]()
-	}
-	return t
+	return scanned
 }
 
 // ColumnTypeDatabaseTypeName is the driver's.

@@ -79,7 +79,7 @@ func look(rows *sql.Rows) (s seen) {
 
 func TestRowsAsOnThePlainPool(t *testing.T) {
 	t.Parallel()
-	for _, query := range []string{"SELECT", "TYPED", "SETS", "SETS FAIL"} {
+	for _, query := range []string{"SELECT", "TYPED", "NIL TYPE", "SETS", "SETS FAIL"} {
 		t.Run(query, func(t *testing.T) {
 			t.Parallel()
 			s := newStand(t, &fake{}, guarded.Rules{})

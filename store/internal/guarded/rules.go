@@ -22,6 +22,9 @@ type Rules struct {
 	// bytes, 0 for no limit; MaxStatementName is the server's name for it.
 	MaxStatement     func() int64
 	MaxStatementName string
+	// TooLarge reports whether err is the server's word for such a statement.
+	// Nil: it has none.
+	TooLarge func(err error) bool
 }
 
 // Verdict is what the first words of a query say.

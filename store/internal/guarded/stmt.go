@@ -97,7 +97,7 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (resul
 	err = s.drive(ctx, args, func() error {
 		var err error
 		result, err = execStmt(ctx, s.inner, args)
-		s.c.leave(s.s, because(ctx, err))
+		s.c.leave(s.s, s.c.explain(ctx, err, s.query, args))
 		return err
 	})
 	return result, err
@@ -108,7 +108,7 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (foun
 	err = s.drive(ctx, args, func() error {
 		r, err := queryStmt(ctx, s.inner, args)
 		if err != nil {
-			s.c.leave(s.s, because(ctx, err))
+			s.c.leave(s.s, s.c.explain(ctx, err, s.query, args))
 			return err
 		}
 		found = s.c.opened(ctx, s.s, r)

@@ -72,7 +72,7 @@ func TestStatementsAreClosedAtTheEnd(t *testing.T) {
 		if returns != nil {
 			end = "exec ROLLBACK"
 		}
-		s.wantSent("prepare A", "prepare B", "close B", "prepare C", end, "close A", "close C")
+		s.wantSent("prepare A", "prepare B", "close B", "prepare C", "close A", "close C", end)
 	}
 }
 

@@ -42,9 +42,6 @@ func TestCutOff(t *testing.T) {
 		"query": func(ctx context.Context, _ *guarded.Conn, tx *sqlx.Tx) error {
 			return tx.SelectContext(ctx, &[]string{}, "HANGS")
 		},
-		"next": func(ctx context.Context, _ *guarded.Conn, tx *sqlx.Tx) error {
-			return tx.SelectContext(ctx, &[]string{}, "HANGS ON")
-		},
 		"prepare": func(ctx context.Context, _ *guarded.Conn, tx *sqlx.Tx) error {
 			_, err := tx.PrepareContext(ctx, "HANGS") //nolint:sqlclosecheck // fails
 			return err
@@ -89,6 +86,33 @@ func TestCutOff(t *testing.T) {
 			})
 		})
 	}
+}
+
+// This one waits for real: a goroutine of database/sql waits for a lock meanwhile.
+func TestCutOffInRows(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := newStand(t, deaf(), guarded.Rules{})
+	s.f.cutOff = true
+	hang := s.f.next
+	s.f.next = func(query string, row int) error {
+		if row == 2 {
+			cancel()
+		}
+		return hang(query, row)
+	}
+	began := time.Now()
+	wantDoom(t, s.attempt(func(c *guarded.Conn, tx *sqlx.Tx) error {
+		c.CutOff()
+		if err := tx.SelectContext(ctx, &[]string{}, "HANGS ON"); err == nil {
+			t.Error("it did not hang")
+		}
+		return nil
+	}), context.Canceled)
+	if took := time.Since(began); took < guarded.CutOffAfter {
+		t.Errorf("ended after %v", took)
+	}
+	s.wantIdle()
 }
 
 // One that returns is not cut off, however long after its context it is used.
