@@ -198,7 +198,8 @@ func (p *place) endings() []mistake {
 			sends("W25 or rollback", "INSERT OR ROLLBACK INTO business (id) VALUES (1)"),
 			sends("W25 raise rollback", "INSERT INTO business (id) VALUES (-3)"),
 			{"C04 interrupt", func(ctx context.Context, tx *sqlx.Tx) {
-				short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+				// Long enough to be in the middle of it on a busy machine.
+				short, cancel := context.WithTimeout(ctx, time.Second)
 				defer cancel()
 				_, _ = tx.ExecContext(short, slow(p.h))
 			}},
