@@ -148,7 +148,7 @@ func isDuplicate(t testing.TB, r store.Result, err error) {
 	}
 }
 
-// fails fails unless err is want and of a class.
+// fails wants err to be want, and of a class.
 func fails(t testing.TB, err, want error, class store.Class) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -189,16 +189,6 @@ func (a *attempt) await(t testing.TB) (store.Result, error) {
 		t.Errorf("an attempt did not end within a minute")
 		runtime.Goexit()
 		return store.Result{}, nil
-	}
-}
-
-// over reports whether the attempt has ended.
-func (a *attempt) over() bool {
-	select {
-	case <-a.ended:
-		return true
-	default:
-		return false
 	}
 }
 

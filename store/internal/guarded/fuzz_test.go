@@ -44,7 +44,7 @@ func literal(database string, form byte, text string) string {
 		func() string { return double(`"`) },
 		func() string { return double("'") },
 		func() string {
-			return "/*" + strings.NewReplacer("*/", "", "/*", "").Replace(strings.Trim(text, "/*!")) + " */"
+			return "/* " + strings.NewReplacer("*", "", "/", "").Replace(text) + " */"
 		},
 	}
 	switch database {
