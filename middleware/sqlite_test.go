@@ -215,7 +215,7 @@ func TestSQLite_B54_DrainAndDeadline(t *testing.T) {
 	}{
 		"drained in time": {time.Minute, 0, nil, 0, 1},
 		"drain over":      {20 * time.Millisecond, 0, context.Canceled, store.ClassTransient, 0},
-		"deadline":        {time.Minute, 20 * time.Millisecond, context.DeadlineExceeded, store.ClassHandler, 0},
+		"deadline":        {time.Minute, 2 * time.Second, context.DeadlineExceeded, store.ClassHandler, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

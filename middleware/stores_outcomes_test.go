@@ -168,7 +168,7 @@ func TestOutcomes(t *testing.T) {
 			handle: func() message.NoPublishHandlerFunc {
 				return failingFirst(1, func(msg *message.Message) error { <-msg.Context().Done(); return nil })
 			},
-			outside: []message.HandlerMiddleware{wmw.Timeout(200 * time.Millisecond)},
+			outside: []message.HandlerMiddleware{wmw.Timeout(3 * time.Second)},
 			effects: 1, claims: 1, outcomes: []once.Outcome{once.Failed, once.Processed},
 		},
 		{
