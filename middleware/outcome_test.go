@@ -360,7 +360,7 @@ func TestOutcome_DeadlineWhileTheHandlerRuns(t *testing.T) {
 	t.Parallel()
 	row{
 		ctx: func(ctx context.Context) (context.Context, context.CancelFunc) {
-			return context.WithTimeout(ctx, 50*time.Millisecond)
+			return context.WithTimeout(ctx, time.Second)
 		},
 		handler: func(msg *message.Message) error {
 			err := effectOf(msg)

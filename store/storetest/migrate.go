@@ -35,7 +35,7 @@ func empty(t testing.TB, h Harness) *place {
 }
 
 func eightProcesses(t testing.TB, h Harness) {
-	const rounds = 6
+	const rounds = 5
 	children := make([]*child, 8)
 	for i := range children {
 		children[i] = spawn(t)

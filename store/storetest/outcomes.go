@@ -139,12 +139,12 @@ func cancelledHandler(t testing.TB, h Harness) {
 
 func deadlineInHandler(t testing.TB, h Harness) {
 	p := open(t, h, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	_, err := p.s.Do(ctx, p.claim("m1"), func(ctx context.Context, tx *sqlx.Tx) ([]store.Output, error) {
+	late := newExpiring(t.Context())
+	_, err := p.s.Do(late, p.claim("m1"), func(ctx context.Context, tx *sqlx.Tx) ([]store.Output, error) {
 		if err := addEffect(ctx, tx, "m1"); err != nil {
 			t.Error(err)
 		}
+		late.expire()
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})

@@ -187,12 +187,12 @@ func cancelledBefore(t testing.TB, s store.Store, _ time.Duration) {
 
 func deadline(t testing.TB, s store.Store, _ time.Duration) {
 	for _, returns := range []error{nil, errors.New("boom"), context.DeadlineExceeded} {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		_, err := s.Do(ctx, portableClaim("m1"), func(ctx context.Context, _ *sqlx.Tx) ([]store.Output, error) {
+		late := newExpiring(t.Context())
+		_, err := s.Do(late, portableClaim("m1"), func(ctx context.Context, _ *sqlx.Tx) ([]store.Output, error) {
+			late.expire()
 			<-ctx.Done()
 			return nil, returns
 		})
-		cancel()
 		fails(t, err, context.DeadlineExceeded, store.ClassHandler)
 	}
 	runs := 0

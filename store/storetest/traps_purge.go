@@ -49,7 +49,7 @@ func ago(d time.Duration) store.Option {
 
 func purgeWhileClaiming(t testing.TB, h Harness) {
 	p := open(t, h, 8)
-	const old = 400
+	const old = 200
 	p.claims("old", old, ago(20*24*time.Hour))
 	var purging sync.WaitGroup
 	var deleted atomic.Int64
@@ -64,14 +64,14 @@ func purgeWhileClaiming(t testing.TB, h Harness) {
 			deleted.Add(n)
 		})
 	}
-	p.claims("new", 200) // none of them fails
+	p.claims("new", 100) // none of them fails
 	purging.Wait()
 	// A purger that met the other one has left the rest to it, or to the next.
 	n, err := p.s.Purge(t.Context(), store.Purge{Retention: retention, Confirm: true})
 	if err != nil || deleted.Add(n) != old {
 		t.Errorf("%d were purged, want %d: %v", deleted.Load(), old, err)
 	}
-	p.holds(200, old+200)
+	p.holds(100, old+100)
 }
 
 func onePurger(t testing.TB, h Harness) {

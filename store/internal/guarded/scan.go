@@ -154,8 +154,9 @@ func (s *scanner) escaped() {
 				s.pos++
 			case c == ' ' || c == '\t' || c == '\f' || c == '\v':
 				s.pos++
-			case broken && s.has("--"):
+			case s.has("--"):
 				s.line()
+				broken = true
 			default:
 				s.pos = end
 				return

@@ -129,7 +129,7 @@ var judgements = []struct{ query, postgres, mysql, sqlite string }{
 	{`SELECT e'\''; COMMIT`, refused, refused, allowed},
 	{`SELECT E'a''\''; COMMIT; SELECT ''`, refused, refused, allowed},
 	{"SELECT E'a'\n'\\''; COMMIT; SELECT ''", refused, refused, allowed},
-	{"SELECT E'a' -- x\n -- y\n'\\''; COMMIT; SELECT ''", allowed, refused, allowed},
+	{"SELECT E'a' -- x\n -- y\n'\\''; COMMIT; SELECT ''", refused, refused, allowed},
 	{"SELECT E'a'\n -- y\n'\\''; COMMIT; SELECT ''", refused, refused, allowed},
 	{"SELECT E'a' '\\'; COMMIT --'", refused, allowed, refused},
 	{`SELECT xE'\'; COMMIT; --'`, refused, allowed, refused},
