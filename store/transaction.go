@@ -84,7 +84,15 @@ func (s *SQL) openGuarded(ctx context.Context, c Claim) (transaction, error) {
 }
 
 func (t *guardedTx) begin(ctx context.Context, row *Row) (*Standing, error) {
-	return t.session.Begin(ctx, row)
+	returned := false
+	defer func() {
+		if !returned { // a panic in the driver: nobody knows what it left
+			t.conn.Discard()
+		}
+	}()
+	standing, err := t.session.Begin(ctx, row)
+	returned = true
+	return standing, err
 }
 
 func (t *guardedTx) outside() Querier { return t.conn }

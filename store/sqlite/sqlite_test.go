@@ -36,6 +36,19 @@ func TestDirect(t *testing.T) {
 	storetest.Run(t, harness(true))
 }
 
+// The part of the suite that a user's own store can run, on one that is ours.
+func TestAsAnyStore(t *testing.T) {
+	t.Parallel()
+	storetest.RunStore(t, func(t testing.TB) store.Store {
+		t.Helper()
+		s := harness(false).Open(t, 4)
+		if err := s.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}
+
 func harness(direct bool) storetest.Harness {
 	return storetest.Setup{
 		Harness: storetest.Harness{

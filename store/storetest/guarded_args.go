@@ -17,7 +17,7 @@ import (
 // what the application's pool would take and give.
 func argScenarios() []scenario {
 	return []scenario{
-		{name: "arguments of every type behave as on the plain pool", run: everyArgument},
+		{name: "arguments of every type behave as on the plain pool", on: unless(isDirect), run: everyArgument},
 		{name: "named arguments behave as on the plain pool", run: namedArguments},
 		{name: "columns tell of their types as on the plain pool", run: columnTypes},
 	}
@@ -104,6 +104,9 @@ func stored(ctx context.Context, tx *sqlx.Tx, h Harness, values []any) (told []s
 					return err
 				},
 			} {
+				if way == "prepared" && column[0] != 'i' && column[0] != 's' {
+					continue // what differs there is not the column
+				}
 				run("SAVEPOINT a")
 				var came any
 				failed := insert(tx.Rebind("INSERT INTO arguments (" + column[:1] + ") VALUES (?)"))

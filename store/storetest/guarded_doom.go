@@ -161,9 +161,9 @@ func swallowedSnapshot(t testing.TB, h Harness) {
 func slow(h Harness) string {
 	switch h.Dialect {
 	case "postgres":
-		return "INSERT INTO effects (name) SELECT 'slow' FROM pg_sleep(5)"
+		return "INSERT INTO effects (name) SELECT 'slow' FROM pg_sleep(2)"
 	case "mysql":
-		return "INSERT INTO effects (name) SELECT 'slow' FROM (SELECT SLEEP(5)) s"
+		return "INSERT INTO effects (name) SELECT 'slow' FROM (SELECT SLEEP(2)) s"
 	default:
 		return "INSERT INTO effects (name) WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 100000000) SELECT 'slow' FROM c"
 	}

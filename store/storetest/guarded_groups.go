@@ -13,6 +13,7 @@ func guardedGroups() []group {
 		{"swallow", swallowScenarios()},
 		{"end", endScenarios()},
 		{"limits", limitScenarios()},
+		{"texts", textScenarios()},
 		{"codes", codeScenarios()},
 		{"purge safety", purgeSafetyScenarios()},
 		{"migrate safety", migrateSafetyScenarios()},

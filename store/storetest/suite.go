@@ -1,6 +1,9 @@
 package storetest
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // scenario is one test of the suite.
 type scenario struct {
@@ -37,6 +40,12 @@ func suite() []group {
 	return append(groups, guardedGroups()...)
 }
 
+// databaseOnly are the groups about what is the same however one reaches the
+// database.
+var databaseOnly = map[string]bool{
+	"migrate": true, "migrate safety": true, "purge": true, "purge safety": true, "codes": true,
+}
+
 // Run holds a dialect to the contract of package store: every scenario that
 // the harness can run, in parallel, each on a database of its own. Names of
 // groups choose those groups only.
@@ -46,40 +55,38 @@ func suite() []group {
 // loses. Such a scenario that passes fails the run, for then it shows nothing.
 func Run(t *testing.T, h Harness, groups ...string) {
 	t.Helper()
-	for _, g := range suite() {
-		if !chosen(groups, g.name) || h.Variant && databaseOnly[g.name] {
+	all := suite()
+	for _, name := range groups {
+		if !slices.ContainsFunc(all, func(g group) bool { return g.name == name }) {
+			t.Fatalf("storetest: there is no group %q", name)
+		}
+	}
+	for _, g := range all {
+		if len(groups) > 0 && !slices.Contains(groups, g.name) || h.Variant && databaseOnly[g.name] {
 			continue
 		}
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
 			for _, s := range g.scenarios {
-				if s.on != nil && !s.on(h) {
-					continue
+				if s.on == nil || s.on(h) {
+					t.Run(s.name, func(t *testing.T) {
+						t.Parallel()
+						s.test(t, h)
+					})
 				}
-				t.Run(s.name, func(t *testing.T) {
-					t.Parallel()
-					if h.Direct && s.guarded != nil && s.guarded(h) {
-						loses(t, h, s)
-						return
-					}
-					s.run(t, h)
-				})
 			}
 		})
 	}
 }
 
-// databaseOnly are the groups about what is the same however one reaches the
-// database.
-var databaseOnly = map[string]bool{"migrate": true, "migrate safety": true, "purge": true, "purge safety": true}
-
-func chosen(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
+// test runs the scenario on a harness.
+func (s scenario) test(t *testing.T, h Harness) {
+	t.Helper()
+	if h.Direct && s.guarded != nil && s.guarded(h) {
+		loses(t, h, s)
+		return
 	}
-	return len(names) == 0
+	s.run(t, h)
 }
 
 // loses runs a scenario that must fail, and says with what it did.

@@ -35,9 +35,21 @@ func (c *Conn) end(ctx context.Context, commit bool) error {
 		return c.abandon(commit)
 	}
 	defer c.use.Unlock()
+	returned := false
+	defer func() {
+		if !returned { // a panic in the driver
+			c.broken()
+		}
+	}()
+	err := c.conclude(ctx, commit)
+	returned = true
+	return err
+}
+
+// conclude ends the transaction. The caller holds use.
+func (c *Conn) conclude(ctx context.Context, commit bool) error {
 	c.tidy()
 	c.closePrepared()
-
 	c.mu.Lock()
 	done := c.ended
 	c.ended = true

@@ -44,6 +44,31 @@ func TestHandlerThatDoesNotReturn(t *testing.T) {
 	}
 }
 
+// A driver that panics in the end itself leaves a connection that nobody knows.
+func TestPanicInTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, returns := range []error{nil, errFake} {
+		s := newStand(t, &fake{do: func(c call) error {
+			if c.query == "COMMIT" || c.query == "ROLLBACK" {
+				panic(errFake)
+			}
+			return nil
+		}}, guarded.Rules{})
+		done := make(chan any)
+		go func() {
+			defer func() { done <- recover() }()
+			_ = s.tx(func(*sqlx.Tx) error { return returns })
+		}()
+		if got := <-done; got != errFake { //nolint:errorlint // the value itself
+			t.Errorf("recovered %v", got)
+		}
+		s.wantIdle()
+		if opened, closed, _ := s.f.counts(); opened != 1 || closed != 1 {
+			t.Errorf("opened %d, closed %d", opened, closed)
+		}
+	}
+}
+
 // With sql.RawBytes, database/sql holds a lock until the next Next or Close, and
 // its own Commit and Rollback would wait for that for ever.
 func TestRowsLeftOpen(t *testing.T) {

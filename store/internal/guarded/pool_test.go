@@ -233,3 +233,29 @@ func TestOwnStatements(t *testing.T) {
 		}
 	}
 }
+
+// A connection that must not be used again is closed by hand, before the pool
+// gets to it, and never while somebody is in it.
+func TestBreaks(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []bool{false, true} {
+		s := newStand(t, &fake{}, guarded.Rules{})
+		c, err := s.pool.Borrow(t.Context())
+		wantNil(t, err)
+		broke := 0
+		c.Breaks(func() {
+			broke++
+			if _, closed, _ := s.f.counts(); closed != 0 {
+				t.Error("the pool has closed it already")
+			}
+		})
+		if bad {
+			c.Discard()
+		}
+		c.Release()
+		if want := map[bool]int{true: 1}[bad]; broke != want {
+			t.Errorf("bad %v: broken %d times", bad, broke)
+		}
+		s.wantIdle()
+	}
+}

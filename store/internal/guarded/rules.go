@@ -61,13 +61,16 @@ func (r Rules) Judge(query string) Verdict {
 func (s *scanner) judge() Verdict {
 	var verdict Verdict
 	for n := 0; s.statement(); n++ {
-		for _, start := range append(s.starts, 0) {
+		if why := s.rules.refuse(s.words); why != "" {
+			return Verdict{Refused: title(s.words), Why: why}
+		}
+		for _, start := range s.starts {
 			words := s.words[start:]
 			if len(words) == 0 {
 				continue
 			}
 			if why := s.rules.refuse(words); why != "" {
-				return Verdict{Refused: strings.Join(words[:min(2, len(words))], " "), Why: why}
+				return Verdict{Refused: title(words), Why: why}
 			}
 		}
 		verdict.RollbackTo = n == 0 && s.words[0] == "ROLLBACK"
@@ -75,6 +78,9 @@ func (s *scanner) judge() Verdict {
 	}
 	return verdict
 }
+
+// title is what a statement is called.
+func title(words []string) string { return strings.Join(words[:min(2, len(words))], " ") }
 
 // refuse says why a statement that begins with words may not be sent. A
 // ROLLBACK that it lets pass is a ROLLBACK TO.

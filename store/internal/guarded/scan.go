@@ -15,6 +15,7 @@ type scanner struct {
 	words []string
 	array [8]string // most statements need no more
 
+	long   bool  // all words decide, see longer
 	inner  int   // depth of executable comments
 	starts []int // where, among words, one begins or ends that not every server executes
 	unsure bool  // there was such a comment
@@ -28,7 +29,7 @@ const enough = 4
 // there is one.
 func (s *scanner) statement() bool {
 	for s.pos < len(s.text) {
-		s.words, s.starts = s.array[:0], nil
+		s.words, s.starts, s.long = s.array[:0], nil, false
 		s.read()
 		if len(s.words) > 0 {
 			return true
@@ -110,8 +111,12 @@ func (s *scanner) word() {
 }
 
 func (s *scanner) add(word string) {
-	if len(s.words) < enough || s.unsure || s.rules.longer(s.words) {
-		s.words = append(s.words, strings.ToUpper(word))
+	if len(s.words) == enough && !s.long && !s.unsure {
+		return
+	}
+	s.words = append(s.words, strings.ToUpper(word))
+	if len(s.words) <= 2 {
+		s.long = s.rules.longer(s.words)
 	}
 }
 
