@@ -39,6 +39,8 @@ var (
 	_ Pinger    = (*SQL)(nil)
 	_ Pooled    = (*SQL)(nil)
 	_ Inspector = (*SQL)(nil)
+
+	_ OutboxInspector = (*SQL)(nil)
 )
 
 // Option changes a setting of [SQL].

@@ -39,6 +39,8 @@ type Store interface {
 	// fails half-way. It does nothing while another purger is at work, and
 	// ends with ctx.
 	Purge(ctx context.Context, p Purge) (deleted int64, err error)
+
+	Outbox
 }
 
 // Func is the part of an attempt that runs in the claim's transaction. The
@@ -60,6 +62,10 @@ type Claim struct {
 	// Wait bounds the wait for a copy in flight. Default 5 s. A dialect may
 	// refuse what its database cannot express (MySQL: whole seconds only).
 	Wait time.Duration
+	// Outputs says that the consumer has outputs: a duplicate then looks for
+	// those that are unsent. Without it a duplicate costs nothing more, and what
+	// an earlier version of the consumer left unsent is sent by the relay.
+	Outputs bool
 	// Bounds are the other time limits of the attempt.
 	Bounds Bounds
 }
@@ -94,7 +100,9 @@ type Result struct {
 	// both by the database's clock. They are set for a duplicate.
 	ClaimedAt time.Time
 	Age       time.Duration
-	// Unsent are the duplicate's outputs that were not marked as sent.
+	// Unsent are the outputs that were not marked as sent, in the order in which
+	// the handler produced them: those that fn returned when the claim is new,
+	// and for a duplicate those that are left, if Claim.Outputs asked for them.
 	Unsent []Output
 	// Unused is true when the claim is new and fn sent no statement on its
 	// transaction: the most common way to get this wrong. It stays false where
@@ -103,21 +111,6 @@ type Result struct {
 	// Retries counts the fresh transactions that the claim needed because the
 	// database asked for them (serialization failure, deadlock) before fn ran.
 	Retries int
-}
-
-// OutputID identifies one stored output.
-type OutputID int64
-
-// Output is a message that a handler produced, stored with the claim.
-type Output struct {
-	ID       OutputID
-	UUID     string
-	Topic    string
-	Metadata map[string]string
-	Payload  []byte
-	// Returned tells a message that the handler returned from one that it
-	// published.
-	Returned bool
 }
 
 // Purge tells [Store.Purge] what may go.
