@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -34,6 +33,7 @@ type attempt struct {
 	skipped       bool  // it returned ErrSkip
 	refused       bool  // it did what cannot be committed
 	reused        bool  // taken for a duplicate although its payload differs
+	dropped       error // reported, and then hidden by what stands around the handler
 	settledBefore bool  // before the guard got the message
 	handlerErr    error // what it returned
 	endedBy       error // how the context had ended by then
@@ -42,6 +42,9 @@ type attempt struct {
 	held      time.Duration // while the store was away
 	heldSince time.Time     // when it was first away
 	holds     int
+
+	produced []*produced        // by the handler, in order
+	answer   []*message.Message // what the router is to send
 
 	result   store.Result
 	told     bool // the attempt's last event was sent
@@ -101,25 +104,26 @@ func (a *attempt) enter(ctx context.Context, tx *sqlx.Tx) (context.Context, erro
 
 // leave decides whether what the handler did may be committed. The transaction
 // is out of reach from here on, also for a goroutine that it left behind.
-func (a *attempt) leave(err error, outputs int) error {
+func (a *attempt) leave(returned []*message.Message, err error) ([]store.Output, error) {
 	a.handlerErr = err
 	a.endedBy = a.context().Err()
 	a.skipped = errors.Is(err, ErrSkip)
-	switch wrong := a.scope.wrong(); {
+	wrong, reported := a.scope.wrong()
+	switch {
 	case wrong != nil:
 		a.refused = true
-		return wrong
+		return nil, wrong
 	case err != nil:
-		return err
+		return nil, err
 	case a.endedBy != nil:
-		return a.endedBy
+		return nil, a.endedBy
 	case a.nackedInside():
-		return errNacked
-	case outputs > 0:
-		a.refused = true
-		return fmt.Errorf("%w (%d of them): publish from once.AfterCommit, or register the handler with AddConsumerHandler", ErrOutputs, outputs)
+		return nil, errNacked
+	case reported != nil:
+		a.dropped = reported
+		return nil, reported
 	}
-	return nil
+	return a.collect(returned)
 }
 
 // nackedInside reports whether the handler nacked the message. One that it
@@ -143,6 +147,7 @@ func (a *attempt) identify() error {
 	}
 	a.about.Key = key
 	a.claim.Key = key
+	a.claim.Outputs = a.guard.publishes.Load() || a.scope.seat.returns()
 	a.claim.Fingerprint, err = a.settings.fingerprintInto(&a.sum, a.msg)
 	return err
 }
@@ -150,7 +155,7 @@ func (a *attempt) identify() error {
 // nested reports whether the attempt runs inside another one on the same store,
 // where it would wait for itself: for the claim, or for a slot of the limiter.
 func (a *attempt) nested() bool {
-	a.scope.store = a.guard.identity
+	a.scope.guard, a.scope.store = a.guard, a.guard.identity
 	a.scope.outer, _ = a.parent.Value(scopeKey{}).(*scope)
 	for outer := a.scope.outer; outer != nil; outer = outer.outer {
 		if outer.live() && outer.store == a.guard.identity {

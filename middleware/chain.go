@@ -108,9 +108,18 @@ func (c *chain) lookDown() error {
 	return c.err
 }
 
+// insideHandler reports whether this goroutine runs a handler of some guard.
+func insideHandler() bool {
+	if _, inside := filesAbove(callHandler); inside {
+		return true
+	}
+	_, inside := filesAbove(callFunc)
+	return inside
+}
+
 // filesAbove returns the files of the functions that were called since bottom,
 // and whether bottom is on this goroutine's stack at all.
-func filesAbove(bottom func(message.HandlerFunc, *message.Message) ([]*message.Message, error)) (files []string, reached bool) {
+func filesAbove(bottom any) (files []string, reached bool) {
 	entry := reflect.ValueOf(bottom).Pointer()
 	pcs := make([]uintptr, 256)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])

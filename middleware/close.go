@@ -10,8 +10,8 @@ import (
 
 // Close ends the guard: it takes no new attempt (a message that comes now fails
 // with [ErrClosed]), waits until those in flight have returned and their
-// messages are settled, stops the purger, and closes what the store opened
-// itself. The application's pool stays open.
+// messages are settled, stops the purger and the relay, marks the outputs that
+// were sent, and closes what the store opened itself. The application's pool stays open.
 //
 // It waits for at most Config.Drain, or until ctx ends; then it cancels the
 // attempts that are left, which rolls them back, and gives them Config.Rollback
@@ -52,7 +52,9 @@ func (g *Guard) shutOnce() bool {
 func (g *Guard) close(ctx context.Context) error {
 	began := time.Now()
 	left := g.drain(ctx)
-	err := errors.Join(left.err(time.Since(began)), g.joinPurger(ctx), g.closeStore())
+	workers := g.joinWorkers(ctx)
+	g.markLast(ctx)
+	err := errors.Join(left.err(time.Since(began)), workers, g.closeStore())
 	g.observe(ctx, Closed{Left: len(left), Took: time.Since(began)})
 	return err
 }
@@ -81,26 +83,6 @@ func (l leftover) err(after time.Duration) error {
 		return nil
 	}
 	return fmt.Errorf("%d attempts have not ended after %s: let handlers watch their context, or set a longer Drain", len(l), after.Round(time.Millisecond))
-}
-
-// joinPurger waits for the purger, which was told to stop when Close began.
-func (g *Guard) joinPurger(ctx context.Context) error {
-	if g.purging == nil {
-		return nil
-	}
-	grace, cancel := context.WithTimeout(ctx, g.config.Rollback)
-	defer cancel()
-	select {
-	case <-g.purging:
-		return nil
-	default:
-	}
-	select {
-	case <-g.purging:
-		return nil
-	case <-grace.Done():
-		return errors.New("the purger has not ended: the store does not heed its context")
-	}
 }
 
 func (g *Guard) closeStore() error {

@@ -30,6 +30,11 @@ import (
 //	PurgeEvery         1 min
 //	PurgeBatch         1 000
 //	Retention          15 days
+//	RelayEvery         5 s
+//	RelayAge           30 s
+//	RelayLease         60 s
+//	RelayBatch         100
+//	RelayAttempts      20
 //	Observer           SlogObserver(Logger)
 //	Logger             slog.Default() when it is used
 //
@@ -118,6 +123,29 @@ type Config struct {
 	// broker keeps messages. Default 15 days.
 	Retention time.Duration
 
+	// RelayEvery is the pause after which the relay looks for outputs that
+	// nobody else sends, spread by ±50 %. It is also the first wait of an output
+	// that failed. Negative: this guard has no relay; then some other guard over
+	// the same tables needs one. Default 5 s.
+	RelayEvery time.Duration
+
+	// RelayAge is how old an output has to be for the relay: until then its
+	// attempt, or a redelivery, may send it. Default 30 s.
+	RelayAge time.Duration
+
+	// RelayLease is how long outputs that one relay sends are kept from others.
+	// Default 60 s.
+	RelayLease time.Duration
+
+	// RelayBatch is how many outputs the relay leases at once. Default 100.
+	RelayBatch int
+
+	// RelayAttempts is how many failures make an output dead. A failure counts
+	// only if its publisher sent something else since the one before, so that an
+	// outage kills nothing; an error marked as permanent makes it dead at once.
+	// Default 20: hours, as the waits between them grow to 15 minutes.
+	RelayAttempts int
+
 	// Observer receives the guard's events. Nil: [SlogObserver] with Logger.
 	// [NopObserver] turns events off.
 	Observer Observer
@@ -137,6 +165,11 @@ const (
 	DefaultDrain       = 30 * time.Second
 	DefaultPurgeEvery  = time.Minute
 	DefaultRetention   = 15 * 24 * time.Hour
+
+	DefaultRelayEvery    = 5 * time.Second
+	DefaultRelayAge      = 30 * time.Second
+	DefaultRelayLease    = time.Minute
+	DefaultRelayAttempts = 20
 )
 
 // withDefaults returns a copy in which zero is replaced by the default. Hold is
@@ -159,6 +192,11 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.PurgeEvery, DefaultPurgeEvery)
 	orDefault(&c.PurgeBatch, store.DefaultPurgeBatch)
 	orDefault(&c.Retention, DefaultRetention)
+	orDefault(&c.RelayEvery, DefaultRelayEvery)
+	orDefault(&c.RelayAge, DefaultRelayAge)
+	orDefault(&c.RelayLease, DefaultRelayLease)
+	orDefault(&c.RelayBatch, store.DefaultLeaseLimit)
+	orDefault(&c.RelayAttempts, DefaultRelayAttempts)
 	orDefault(&c.FingerprintPolicy, FingerprintReject)
 	if c.Key == nil {
 		c.Key = UUID
@@ -185,6 +223,11 @@ func (c Config) validate() error {
 	p.duration("Drain", c.Drain)
 	p.duration("PurgeEvery", max(c.PurgeEvery, 0))
 	p.duration("Retention", c.Retention)
+	p.duration("RelayEvery", max(c.RelayEvery, 0))
+	p.duration("RelayAge", c.RelayAge)
+	p.duration("RelayLease", c.RelayLease)
+	p.count("RelayBatch", c.RelayBatch)
+	p.count("RelayAttempts", c.RelayAttempts)
 	p.count("Limit", c.Limit)
 	p.count("FailingKeys", c.FailingKeys)
 	p.count("PurgeBatch", c.PurgeBatch)

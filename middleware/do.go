@@ -3,6 +3,7 @@ package once
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -46,8 +47,7 @@ func (g *Guard) Do(ctx context.Context, name, key string, fn func(ctx context.Co
 	defer g.inflight.leave(a)
 	defer a.unwindDo()
 
-	v := a.do(name, key, fn) //nolint:contextcheck // the attempt has its context
-	a.finishDo(v)            //nolint:contextcheck // the attempt has its context
+	v := a.finishDo(a.do(name, key, fn)) //nolint:contextcheck // the attempt has its context
 	a.returned = true
 	return Result{Duplicate: v.outcome == Duplicate, ClaimedAt: a.result.ClaimedAt, Age: a.result.Age}, v.err
 }
@@ -64,6 +64,7 @@ func (a *attempt) do(name, key string, fn func(context.Context, *sqlx.Tx) error)
 		return a.refuse(store.ClassPermanent, store.ErrNested)
 	}
 	a.claim.Key = key
+	a.claim.Outputs = a.guard.publishes.Load()
 	var err error
 	a.result, err = a.work(a.runFunc(fn), false) //nolint:contextcheck // the attempt has its context
 	return a.judge(a.result, err)
@@ -89,17 +90,24 @@ func (a *attempt) runFunc(fn func(context.Context, *sqlx.Tx) error) store.Func {
 			return nil, err
 		}
 		defer a.scope.close()
-		return nil, a.leave(fn(ctx, tx), 0)
+		return a.leave(nil, callFunc(ctx, tx, fn))
 	}
 }
 
-func (a *attempt) finishDo(v verdict) {
-	if v.outcome == Processed {
-		a.committed = true
-		a.runHooks()
-	}
-	a.life.close()
+// callFunc marks on the stack where a function of [Guard.Do] begins; see
+// insideHandler.
+//
+//go:noinline
+func callFunc(ctx context.Context, tx *sqlx.Tx, fn func(context.Context, *sqlx.Tx) error) error {
+	err := fn(ctx, tx)
+	runtime.KeepAlive(tx) // no tail call, so that the frame stays
+	return err
+}
+
+func (a *attempt) finishDo(v verdict) verdict {
+	v = a.follow(v)
 	a.tell(v, 0, 0)
+	return v
 }
 
 // unwindDo counts an attempt that did not return. There is no message to

@@ -27,11 +27,20 @@ var (
 	// than the store keeps. Permanent. No statement was sent.
 	ErrNoFingerprint = errors.New("the message has no fingerprint")
 
-	// ErrOutputs: the handler returned messages, which this version cannot
-	// store with the claim, so it could lose them. All is rolled back.
-	// Transient, because no message is at fault: publish from [AfterCommit], or
-	// register the handler with AddConsumerHandler.
-	ErrOutputs = errors.New("the handler returned messages, which are not supported yet")
+	// ErrOutputs: a message that the handler returned or published could not be
+	// kept until it is sent: the handler has no publisher, or none that the
+	// plugin decorated; the message is nil or has no topic; it was published
+	// without the attempt's context or after the attempt ended. All is rolled
+	// back.
+	ErrOutputs = errors.New("the handler's outputs cannot be kept")
+
+	// ErrUnsent: the work is committed, but one of its outputs could not be
+	// sent yet. Transient: the redelivery, a duplicate, sends it, or the relay.
+	ErrUnsent = errors.New("committed, but an output could not be sent")
+
+	// ErrNoPublisher: the guard knows no publisher for an output's topic: see
+	// [Guard.Relay].
+	ErrNoPublisher = errors.New("no publisher")
 
 	// ErrChain: a middleware stands where it would break the promise. No
 	// handler runs. Transient, because no message is at fault: the error says

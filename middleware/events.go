@@ -8,8 +8,9 @@ import (
 
 // Event is what an [Observer] receives. The set is closed: [AttemptEnded],
 // [AttemptHeld], [KeyReused], [TxUnused], [HookFailed], [ChainProblem],
-// [Started], [StoreWeak], [PoolSmall], [Purged] and [Closed]. New ones may be
-// added; an observer ignores those that it does not know.
+// [OutputFailed], [MarkFailed], [Relayed], [Started], [StoreWeak], [PoolSmall],
+// [Purged] and [Closed]. New ones may be added; an observer ignores those that
+// it does not know.
 type Event interface{ event() }
 
 // Subject is what an event is about. Consumer, Handler and Topic are few and
@@ -33,7 +34,8 @@ type AttemptEnded struct {
 	Subject
 	Outcome Outcome
 	// Err is what the guard returns, nil when the message is acknowledged. For
-	// [Panicked] it says what the handler panicked with.
+	// [Panicked] it says what the handler panicked with, for [Dropped] it is the
+	// error that was hidden.
 	Err error
 	// Class is that of Err; it says nothing when Err is nil.
 	Class store.Class
@@ -53,6 +55,8 @@ type AttemptEnded struct {
 	Age       time.Duration
 	// Retries counts the fresh transactions that the claim needed.
 	Retries int
+	// Outputs counts what the attempt stored, or what a duplicate found unsent.
+	Outputs int
 }
 
 // AttemptHeld comes each time that an attempt waits because the store is not
@@ -84,6 +88,49 @@ type HookFailed struct {
 	// Panic is what it panicked with, Stack where.
 	Panic any
 	Stack []byte
+}
+
+// OutputFailed comes each time that an output could not be sent. It is stored
+// and will be tried again, unless it is dead.
+type OutputFailed struct {
+	// Consumer and Topic may label a metric; UUID is the output's own.
+	Consumer, Topic, UUID string
+	ID                    store.OutputID
+	Err                   error
+	// Attempts is how many failures counted before this one.
+	Attempts int
+	// Relayed tells the relay from an attempt. Only then: Retry is how long
+	// until the next try, and Dead says that there is none: see
+	// [Guard.DeadOutputs].
+	Relayed bool
+	Retry   time.Duration
+	Dead    bool
+}
+
+// MarkFailed comes when outputs that were sent could not be marked. They are
+// marked later; a crash before that has them sent again.
+type MarkFailed struct {
+	// Waiting is how many are to be marked.
+	Waiting int
+	Err     error
+}
+
+// Relayed comes after each run of the relay that found something.
+type Relayed struct {
+	// Sent were sent, Failed were not and will be tried again, Dead were given
+	// up on.
+	Sent, Failed, Dead int
+	Took               time.Duration
+	// Err says why the run ended early, such as a store that is not available.
+	Err error
+}
+
+func (r *Relayed) count(f store.Failure) {
+	if f.Dead {
+		r.Dead++
+		return
+	}
+	r.Failed++
 }
 
 // ChainProblem comes when the guard notices that something around it weakens
@@ -145,6 +192,9 @@ func (AttemptHeld) event()  {}
 func (KeyReused) event()    {}
 func (TxUnused) event()     {}
 func (HookFailed) event()   {}
+func (OutputFailed) event() {}
+func (MarkFailed) event()   {}
+func (Relayed) event()      {}
 func (ChainProblem) event() {}
 func (Started) event()      {}
 func (StoreWeak) event()    {}

@@ -15,6 +15,8 @@ import (
 // fakeStore keeps claims in memory. With a db it hands out real transactions
 // and ends them together with the claim; without, an empty one.
 type fakeStore struct {
+	fakeOutbox
+
 	db *sqlx.DB
 
 	// before is asked before each claim, commit at each commit.
@@ -30,7 +32,6 @@ type fakeStore struct {
 	open      int // transactions
 	maxOpen   int
 	unused    bool
-	unsent    []store.Output
 }
 
 type fakeKey struct{ consumer, key string }
@@ -56,7 +57,7 @@ func (s *fakeStore) Do(ctx context.Context, c store.Claim, fn store.Func) (store
 	k := fakeKey{c.Consumer, c.Key}
 	dup, free, err := s.claim(ctx, k, c)
 	if err != nil || dup != nil {
-		return s.duplicate(dup, c, err)
+		return s.duplicate(dup, k, c, err)
 	}
 	defer free()
 	return s.run(ctx, k, c, fn)
@@ -102,11 +103,14 @@ func (s *fakeStore) free(k fakeKey, mine chan struct{}) {
 	close(mine)
 }
 
-func (s *fakeStore) duplicate(found *fakeClaim, c store.Claim, err error) (store.Result, error) {
+func (s *fakeStore) duplicate(found *fakeClaim, k fakeKey, c store.Claim, err error) (store.Result, error) {
 	if err != nil {
 		return store.Result{}, err
 	}
-	result := store.Result{Duplicate: true, ClaimedAt: found.at, Age: time.Since(found.at), Unsent: s.unsent}
+	result := store.Result{Duplicate: true, ClaimedAt: found.at, Age: time.Since(found.at)}
+	if c.Outputs {
+		result.Unsent = s.left(k)
+	}
 	if c.Fingerprint != nil && string(c.Fingerprint) != found.fingerprint {
 		return result, &store.KeyReusedError{Consumer: c.Consumer, Key: c.Key, ClaimedAt: found.at, Age: result.Age}
 	}
@@ -128,7 +132,7 @@ func (s *fakeStore) run(ctx context.Context, k fakeKey, c store.Claim, fn store.
 	}()
 	inside, end := store.WithAttempt(ctx, s)
 	defer end()
-	_, err = fn(inside, tx)
+	outputs, err := fn(inside, tx)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -149,7 +153,7 @@ func (s *fakeStore) run(ctx context.Context, k fakeKey, c store.Claim, fn store.
 	defer s.mu.Unlock()
 	s.commits++
 	s.claims[k] = fakeClaim{fingerprint: string(c.Fingerprint), at: time.Now()}
-	return store.Result{Unused: s.unused}, err
+	return store.Result{Unused: s.unused, Unsent: s.keep(k, outputs)}, err
 }
 
 // errCommittedAnyway is for a commit whose answer is lost after it worked.
@@ -180,7 +184,7 @@ func (s *fakeStore) counts() (asked, commits, rollbacks int) {
 }
 
 // nopStore does nothing but what the contract cannot do without.
-type nopStore struct{}
+type nopStore struct{ nopOutbox }
 
 func (nopStore) Do(ctx context.Context, _ store.Claim, fn store.Func) (store.Result, error) {
 	inside, end := store.WithAttempt(ctx, nopTx)

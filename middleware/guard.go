@@ -29,6 +29,9 @@ type Guard struct {
 	failures   *failures
 	consumers  consumers
 	inflight   inflight
+	routes     routes
+	publishes  atomic.Bool // there is a Publisher
+	sent       sentOutputs
 
 	started atomic.Bool
 	closing chan struct{}   // closed when Close begins
@@ -37,9 +40,9 @@ type Guard struct {
 	stop    context.CancelFunc
 
 	mu       sync.Mutex
-	shut     bool          // Close has begun
-	flight   *flight       // a start under way
-	purging  chan struct{} // closed when the purger is done; nil without one
+	shut     bool    // Close has begun
+	flight   *flight // a start under way
+	workers  []worker
 	routers  map[*message.Router]struct{}
 	closeErr error
 }

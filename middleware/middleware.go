@@ -23,25 +23,33 @@ import (
 // It needs the names that a Watermill router puts into the message's context.
 // For what is no message of a router there is [Guard.Do].
 func (g *Guard) Middleware(next message.HandlerFunc) message.HandlerFunc {
-	p := &place{guard: g, chain: newChain(next)}
+	return g.place(next, false)
+}
+
+// plugged is Middleware where the publishers are decorated.
+func (g *Guard) plugged(next message.HandlerFunc) message.HandlerFunc {
+	return g.place(next, true)
+}
+
+func (g *Guard) place(next message.HandlerFunc, plugged bool) message.HandlerFunc {
+	p := &place{guard: g, chain: newChain(next), plugged: plugged}
 	return func(msg *message.Message) ([]*message.Message, error) {
-		return nil, g.handle(p, next, msg)
+		return g.handle(p, next, msg)
 	}
 }
 
 // handle is the way of one message through the guard.
-func (g *Guard) handle(p *place, next message.HandlerFunc, msg *message.Message) error {
+func (g *Guard) handle(p *place, next message.HandlerFunc, msg *message.Message) ([]*message.Message, error) {
 	a := g.newAttempt(msg)
 	if !g.inflight.enter(a) {
-		return a.late(p)
+		return nil, a.late(p)
 	}
 	defer g.inflight.leave(a)
 	defer a.unwind()
 
-	v := a.receive(p, next)
-	a.finish(v)
+	v := a.finish(a.receive(p, next))
 	a.returned = true
-	return v.err
+	return a.answer, v.err
 }
 
 func (g *Guard) newAttempt(msg *message.Message) *attempt {
@@ -87,8 +95,7 @@ func (a *attempt) run(next message.HandlerFunc) store.Func {
 		}
 		defer a.scope.close()
 		a.msg.SetContext(ctx)
-		outputs, err := callHandler(next, a.msg)
-		return nil, a.leave(err, len(outputs))
+		return a.leave(callHandler(next, a.msg))
 	}
 }
 
@@ -97,26 +104,39 @@ func (a *attempt) run(next message.HandlerFunc) store.Func {
 //
 //go:noinline
 func callHandler(next message.HandlerFunc, msg *message.Message) ([]*message.Message, error) {
-	outputs, err := next(msg)
+	returned, err := next(msg)
 	runtime.KeepAlive(msg) // no tail call, so that the frame stays
-	return outputs, err
+	return returned, err
 }
 
 // finish does what follows from the verdict before the broker is told.
-func (a *attempt) finish(v verdict) {
-	if v.outcome == Processed {
-		a.committed = true
-		a.runHooks()
-	}
-	a.life.close()
+func (a *attempt) finish(v verdict) verdict {
+	v = a.follow(v)
 	if v.err == nil {
 		a.succeeded()
 		a.tell(v, 0, 0)
-		return
+		return v
 	}
 	failures, wait := a.backoff()
 	a.tell(v, failures, wait)
 	pause(a.parent, wait, a.guard.closing)
+	return v
+}
+
+// follow does what has to happen behind the commit, now or at the attempt that
+// made it.
+func (a *attempt) follow(v verdict) verdict {
+	defer a.life.close()
+	if v.outcome == Processed {
+		a.committed = true
+		a.runHooks()
+	}
+	if v.outcome == Processed || v.outcome == Duplicate {
+		if err := a.send(); err != nil {
+			return a.fail(Unsent, store.ClassTransient, err)
+		}
+	}
+	return v
 }
 
 // unwind is deferred around the whole attempt. After it the message's context

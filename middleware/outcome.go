@@ -49,6 +49,14 @@ const (
 	NoKey
 	// Reused: the key was claimed with another payload. Nack, permanent.
 	Reused
+	// Unsent: the work is committed, by this attempt or an earlier one, but an
+	// output could not be sent. Nack; the redelivery, a duplicate, sends it, or
+	// the relay.
+	Unsent
+	// Dropped: the handler reported an error ([Report]) that whatever stands
+	// around it then hid, as CQRS does with AckCommandHandlingErrors. All is
+	// rolled back and no claim stays. Ack.
+	Dropped
 	// Refused: the program or its configuration has to change: a wrong chain, a
 	// guard inside a guard, returned messages, a claim that the store cannot
 	// keep. Nack.
@@ -68,7 +76,9 @@ var outcomeNames = [...]string{
 	CommitUnknown: "commit_unknown",
 	Cancelled:     "cancelled",
 	NoKey:         "no_key",
-	Reused:        "key_reused",
+	Reused:        "reused",
+	Unsent:        "unsent",
+	Dropped:       "dropped",
 	Refused:       "refused",
 }
 
@@ -92,7 +102,7 @@ type verdict struct {
 func (a *attempt) judge(result store.Result, err error) verdict {
 	switch {
 	case err == nil && result.Duplicate:
-		return a.judgeDuplicate(result)
+		return verdict{outcome: Duplicate}
 	case err == nil:
 		return verdict{outcome: Processed}
 	case a.ran:
@@ -100,15 +110,6 @@ func (a *attempt) judge(result store.Result, err error) verdict {
 	default:
 		return a.judgeClaim(err)
 	}
-}
-
-// judgeDuplicate refuses to acknowledge a duplicate whose outputs nobody would
-// send: a newer version of this package left them.
-func (a *attempt) judgeDuplicate(result store.Result) verdict {
-	if n := len(result.Unsent); n > 0 {
-		return a.refuse(store.ClassTransient, fmt.Errorf("%w: %d of an earlier attempt are not sent", ErrOutputs, n))
-	}
-	return verdict{outcome: Duplicate}
 }
 
 // judgeRun decides about an attempt whose handler ran and whose writes are not
@@ -130,6 +131,8 @@ func (a *attempt) judgeRun(err error) verdict {
 		return verdict{outcome: Skipped}
 	case class == store.ClassTransient:
 		return a.fail(RolledBack, class, err)
+	case a.dropped != nil:
+		return verdict{outcome: Dropped}
 	default:
 		return a.fail(Failed, class, err)
 	}
@@ -171,7 +174,7 @@ func (a *attempt) judgeClaim(err error) verdict {
 func (a *attempt) judgeReused(err error) verdict {
 	if a.settings.policy == FingerprintWarn {
 		a.reused = true
-		return a.judgeDuplicate(a.result)
+		return verdict{outcome: Duplicate}
 	}
 	return a.fail(Reused, store.ClassPermanent, err)
 }

@@ -159,18 +159,6 @@ func TestOutcome_Duplicate(t *testing.T) {
 	}
 }
 
-func TestOutcome_DuplicateWithUnsentOutputsIsNotAcked(t *testing.T) {
-	t.Parallel()
-	row{
-		store: func(s *fakeStore) {
-			s.claims[fakeKey{"svc/h", "m1"}] = fakeClaim{at: time.Now()}
-			s.unsent = []store.Output{{ID: 1}}
-		},
-		config:  func(c *once.Config) { c.FingerprintPolicy = once.FingerprintOff },
-		outcome: once.Refused, claimed: true, is: once.ErrOutputs, class: store.ClassTransient,
-	}.try(t)
-}
-
 func TestOutcome_CopyInFlightCommits(t *testing.T) {
 	t.Parallel()
 	testCopyInFlight(t, nil, once.Duplicate, 1)

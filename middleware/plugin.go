@@ -32,7 +32,7 @@ func (g *Guard) Plugin(r *message.Router) error {
 	if !g.plugIn(r) {
 		return fmt.Errorf("%w: the guard is in this router already: add the plugin once", ErrConfig)
 	}
-	r.AddMiddleware(g.Middleware)
+	r.AddMiddleware(g.plugged)
 	r.AddPublisherDecorators(g.decorate)
 
 	ctx, cancel := context.WithTimeout(g.root, startBound)
@@ -52,29 +52,4 @@ func (g *Guard) plugIn(r *message.Router) bool {
 	}
 	g.routers[r] = struct{}{}
 	return true
-}
-
-// decorate is a message.PublisherDecorator. A handler without a publisher keeps
-// none: the router tells by nil.
-func (g *Guard) decorate(pub message.Publisher) (message.Publisher, error) {
-	if pub == nil {
-		return nil, nil
-	}
-	return &publisher{Publisher: pub, guard: g}, nil
-}
-
-// publisher delays Close. A router that is closed closes its publishers while
-// handlers still run.
-type publisher struct {
-	message.Publisher
-	guard *Guard
-}
-
-// Close waits for at most the drain time until the attempts that are in flight
-// now are settled, then closes the publisher.
-func (p *publisher) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), p.guard.config.Drain)
-	defer cancel()
-	settle(ctx, p.guard.inflight.snapshot())
-	return p.Publisher.Close()
 }

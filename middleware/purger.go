@@ -7,21 +7,6 @@ import (
 	"github.com/watermill-once/watermill-once/store"
 )
 
-// startPurger is called once, under the guard's lock; Close waits for it.
-func (g *Guard) startPurger() {
-	if g.config.PurgeEvery < 0 {
-		return
-	}
-	done := make(chan struct{})
-	g.purging = done
-	go func() {
-		defer close(done)
-		for pause(g.root, jitter(g.config.PurgeEvery), nil) {
-			g.purge(g.root)
-		}
-	}()
-}
-
 // purge deletes old claims once. What goes wrong is an event: the next run
 // tries again, and one that looks suspicious needs a person.
 func (g *Guard) purge(ctx context.Context) {

@@ -20,7 +20,8 @@ import (
 //	})
 //
 // Savepoints may be nested, but not used from two goroutines at once. Functions
-// that fn gave to [AfterCommit] are dropped with its writes. A panic and a
+// that fn gave to [AfterCommit], and messages that it published through
+// [Guard.Publisher], are dropped with its writes. A panic and a
 // runtime.Goexit of fn undo its writes and go on. When they cannot be undone,
 // the returned error carries both reasons and the attempt cannot commit.
 func Savepoint(ctx context.Context, fn func(ctx context.Context) error) (err error) {
@@ -53,17 +54,17 @@ func Savepoint(ctx context.Context, fn func(ctx context.Context) error) (err err
 type savepoint struct {
 	scope *scope
 	name  string
-	hooks int
+	mark  mark
 }
 
 // begin sets a savepoint. Its number makes the name unique in the transaction,
 // so that one inside another never hides it.
 func (s *scope) begin(ctx context.Context) (*savepoint, error) {
-	number, hooks, err := s.savepoint()
+	m, err := s.savepoint()
 	if err != nil {
 		return nil, err
 	}
-	p := &savepoint{scope: s, name: "once_" + strconv.Itoa(number), hooks: hooks}
+	p := &savepoint{scope: s, name: "once_" + strconv.Itoa(m.number), mark: m}
 	return p, p.exec(ctx, "SAVEPOINT ")
 }
 
@@ -76,7 +77,7 @@ func (p *savepoint) release(ctx context.Context) error {
 func (p *savepoint) undo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.DefaultRollback)
 	defer cancel()
-	p.scope.forget(p.hooks)
+	p.scope.forget(p.mark)
 	if err := p.exec(ctx, "ROLLBACK TO SAVEPOINT "); err != nil {
 		return err
 	}

@@ -12,9 +12,10 @@ import (
 // place is where one handler's chain has the guard. The router builds a chain
 // before any message tells which handler it is for.
 type place struct {
-	guard *Guard
-	chain *chain
-	last  atomic.Pointer[seat]
+	guard   *Guard
+	chain   *chain
+	plugged bool // put there by the plugin, which decorates publishers too
+	last    atomic.Pointer[seat]
 }
 
 // seat is all that is known about who receives at a place.
@@ -23,7 +24,13 @@ type seat struct {
 	consumer string
 	settings settings
 	chain    *chain
+
+	plugged      bool   // the handler's publisher is decorated
+	publishTopic string // empty: the handler has no publisher
 }
+
+// returns reports whether the router sends what the handler returns.
+func (s *seat) returns() bool { return s.plugged && s.publishTopic != "" }
 
 // seatFor finds who receives the message and gives the attempt its names and
 // settings. The error is about the program, never about the message.
@@ -37,6 +44,7 @@ func (p *place) seatFor(a *attempt) error {
 			a.about.Consumer = s.consumer
 			return err
 		}
+		s.plugged, s.publishTopic = p.plugged, message.PublishTopicFromCtx(a.parent)
 		p.last.Store(s)
 	}
 	a.take(s)

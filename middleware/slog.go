@@ -56,8 +56,12 @@ func (o *slogObserver) level(e Event) slog.Level {
 		return o.onceLevel(wrongKey{e.Consumer, "tx_unused"})
 	case ChainProblem:
 		return o.onceLevel(wrongKey{e.Consumer, string(e.Problem)})
-	case AttemptHeld, KeyReused, StoreWeak, PoolSmall:
+	case AttemptHeld, KeyReused, MarkFailed, StoreWeak, PoolSmall:
 		return slog.LevelWarn
+	case OutputFailed:
+		return outputLevel(e)
+	case Relayed:
+		return relayLevel(e)
 	case Purged:
 		return purgeLevel(e)
 	case Closed:
@@ -85,6 +89,20 @@ func attemptLevel(e AttemptEnded) slog.Level {
 	default:
 		return slog.LevelWarn
 	}
+}
+
+func outputLevel(e OutputFailed) slog.Level {
+	if e.Dead {
+		return slog.LevelError
+	}
+	return slog.LevelWarn
+}
+
+func relayLevel(e Relayed) slog.Level {
+	if e.Err != nil {
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
 }
 
 func purgeLevel(e Purged) slog.Level {
@@ -139,6 +157,13 @@ func describeLife(e Event) (string, []slog.Attr) {
 	case PoolSmall:
 		return "the pool has no connection to spare: make it larger than Limit, or lower Limit",
 			[]slog.Attr{slog.Int("max_open", e.MaxOpen), slog.Int("limit", e.Limit)}
+	case OutputFailed:
+		return outputEnding(e), e.attrs()
+	case MarkFailed:
+		return "outputs that were sent could not be marked yet: a crash now has them sent again",
+			[]slog.Attr{slog.Int("waiting", e.Waiting), slog.Any("error", e.Err)}
+	case Relayed:
+		return "outputs relayed", e.attrs()
 	case Purged:
 		return "claims purged", e.attrs()
 	case Closed:
@@ -162,7 +187,35 @@ var endings = [...]string{
 	Cancelled:     "cancelled",
 	NoKey:         "has no key",
 	Reused:        "came under a key that was claimed with another payload",
+	Unsent:        "is committed, but an output could not be sent yet",
+	Dropped:       "dropped: its error was hidden on its way to the guard",
 	Refused:       "refused: the program has to change",
+}
+
+func outputEnding(e OutputFailed) string {
+	if e.Dead {
+		return "an output is given up on: list, revive or drop it with guard.DeadOutputs, ReviveOutputs, DropOutputs"
+	}
+	return "an output could not be sent yet"
+}
+
+func (e OutputFailed) attrs() []slog.Attr {
+	attrs := []slog.Attr{
+		slog.String("consumer", e.Consumer), slog.String("topic", e.Topic), slog.String("output_uuid", brief(e.UUID)),
+		slog.Int64("output", int64(e.ID)), slog.Int("attempts", e.Attempts), slog.Any("error", e.Err),
+	}
+	if e.Relayed && !e.Dead {
+		attrs = append(attrs, slog.Duration("retry", e.Retry))
+	}
+	return attrs
+}
+
+func (e Relayed) attrs() []slog.Attr {
+	attrs := []slog.Attr{slog.Int("sent", e.Sent), slog.Int("failed", e.Failed), slog.Int("dead", e.Dead), slog.Duration("took", e.Took)}
+	if e.Err != nil {
+		attrs = append(attrs, slog.Any("error", e.Err))
+	}
+	return attrs
 }
 
 func (s Subject) about() []slog.Attr {

@@ -19,7 +19,7 @@ type flight struct {
 }
 
 // Start verifies the store (schema, reachability, durability, pool) and starts
-// the purger. The plugin calls it, and without the plugin the first message;
+// the purger and the relay. The plugin calls it, and without the plugin the first message;
 // call it yourself to fail early. It is idempotent, may be called concurrently
 // and again after it failed.
 //
@@ -90,7 +90,7 @@ func (g *Guard) land(f *flight) error {
 	case g.shut:
 		f.err = ErrClosed
 	default:
-		g.startPurger()
+		g.startWorkers()
 		g.started.Store(true)
 	}
 	g.flight = nil

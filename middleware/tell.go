@@ -20,11 +20,15 @@ func (a *attempt) tell(v verdict, failures int, backoff time.Duration) {
 		return
 	}
 	a.tellBeside(v)
+	err := v.err
+	if v.outcome == Dropped {
+		err = a.dropped
+	}
 	a.guard.observe(a.parent, AttemptEnded{
 		Subject:   a.about,
 		Outcome:   v.outcome,
-		Err:       v.err,
-		Class:     store.ClassOf(v.err),
+		Err:       err,
+		Class:     store.ClassOf(err),
 		Took:      time.Since(a.began),
 		Waited:    a.waited,
 		Held:      a.held,
@@ -33,6 +37,7 @@ func (a *attempt) tell(v verdict, failures int, backoff time.Duration) {
 		ClaimedAt: a.result.ClaimedAt,
 		Age:       a.result.Age,
 		Retries:   a.result.Retries,
+		Outputs:   len(a.result.Unsent),
 	})
 }
 

@@ -42,6 +42,7 @@ type scopeKey struct{}
 // scope is what the context of a running handler carries. It is safe for
 // concurrent use, since handlers start goroutines.
 type scope struct {
+	guard *Guard // nil in WithTx
 	seat  *seat  // nil in WithTx and Do
 	store any    // the guard's, to notice an attempt inside an attempt
 	outer *scope // of another store's attempt around this one
@@ -51,6 +52,8 @@ type scope struct {
 	asked      bool
 	savepoints int
 	hooks      []hook
+	published  []*produced
+	reported   error // the first one given to Report
 	chainErr   error
 }
 
@@ -96,11 +99,12 @@ func (s *scope) use() (*sqlx.Tx, error) {
 	return s.tx, nil
 }
 
-// wrong returns what forbids to commit, whatever the handler returned.
-func (s *scope) wrong() error {
+// wrong returns what forbids to commit, whatever the handler returned: its
+// place in the chain, or an error that it reported.
+func (s *scope) wrong() (chain, reported error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.chainErr
+	return s.chainErr, s.reported
 }
 
 func (s *scope) wasAsked() bool {
@@ -120,24 +124,29 @@ func (s *scope) add(h hook) error {
 	return nil
 }
 
-// savepoint numbers a savepoint and returns how many hooks were added before.
-func (s *scope) savepoint() (number, hooks int, err error) {
+// mark is what a scope held when a savepoint was set.
+type mark struct{ number, hooks, published int }
+
+// savepoint numbers a savepoint and remembers what was there before.
+func (s *scope) savepoint() (mark, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tx == nil {
-		return 0, 0, ErrNoTx
+		return mark{}, ErrNoTx
 	}
 	s.savepoints++
-	return s.savepoints, len(s.hooks), nil
+	return mark{s.savepoints, len(s.hooks), len(s.published)}, nil
 }
 
-// forget drops the hooks that were added after the first n: what they would
-// tell of was undone.
-func (s *scope) forget(n int) {
+// forget drops the hooks and the outputs that came after a mark: what they
+// would tell of was undone.
+func (s *scope) forget(m mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.hooks[n:])
-	s.hooks = s.hooks[:n]
+	clear(s.hooks[m.hooks:])
+	s.hooks = s.hooks[:m.hooks]
+	clear(s.published[m.published:])
+	s.published = s.published[:m.published]
 }
 
 // take hands over the hooks, once.

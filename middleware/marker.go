@@ -1,0 +1,89 @@
+package once
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/watermill-once/watermill-once/store"
+)
+
+const (
+	// markEvery is how often sent outputs are marked. Until then a crash makes
+	// the relay send them again, once they are as old as Config.RelayAge.
+	markEvery = time.Second
+	// maxUnmarked bounds what is remembered while the store cannot be asked.
+	// What is not is sent again.
+	maxUnmarked = 100_000
+)
+
+// sentOutputs are outputs that this process sent and has not marked yet. To
+// mark each by itself would cost a transaction a message.
+type sentOutputs struct {
+	mu  sync.Mutex
+	ids map[store.OutputID]struct{}
+}
+
+func (s *sentOutputs) add(ids ...store.OutputID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ids == nil {
+		s.ids = map[store.OutputID]struct{}{}
+	}
+	for _, id := range ids {
+		if len(s.ids) < maxUnmarked {
+			s.ids[id] = struct{}{}
+		}
+	}
+}
+
+func (s *sentOutputs) has(id store.OutputID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.ids[id]
+	return ok
+}
+
+func (s *sentOutputs) list() []store.OutputID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.ids))
+}
+
+func (s *sentOutputs) remove(ids []store.OutputID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		delete(s.ids, id)
+	}
+}
+
+// mark deletes what was sent. When it fails the next run tries again.
+func (g *Guard) mark(ctx context.Context) {
+	if err := g.markSent(ctx); err != nil && ctx.Err() == nil {
+		g.observe(ctx, MarkFailed{Waiting: len(g.sent.list()), Err: err})
+	}
+}
+
+func (g *Guard) markSent(ctx context.Context) error {
+	ids := g.sent.list()
+	if len(ids) == 0 {
+		return nil
+	}
+	if err := g.store.MarkSent(ctx, ids...); err != nil {
+		return err
+	}
+	g.sent.remove(ids)
+	return nil
+}
+
+// markLast marks what the last attempts sent.
+func (g *Guard) markLast(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, g.config.Commit)
+	defer cancel()
+	if err := g.markSent(ctx); err != nil {
+		g.observe(ctx, MarkFailed{Waiting: len(g.sent.list()), Err: err})
+	}
+}

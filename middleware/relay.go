@@ -1,0 +1,156 @@
+package once
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/watermill-once/watermill-once/store"
+)
+
+// relay sends what nobody else will: outputs whose attempt died between its
+// commit and their sending, and whose message does not come again. It is one
+// goroutine's.
+type relay struct {
+	guard    *Guard
+	circuits circuits
+	failed   map[store.OutputID]uint64 // what the route had sent when it failed
+}
+
+// maxFailed bounds what is remembered of failed outputs. Without it a failure
+// counts one round later.
+const maxFailed = 10_000
+
+func newRelay(g *Guard) *relay {
+	return &relay{guard: g, circuits: circuits{}, failed: map[store.OutputID]uint64{}}
+}
+
+// drain sends until nothing is left that is old enough.
+func (r *relay) drain(ctx context.Context) {
+	began, total := time.Now(), Relayed{}
+	for ctx.Err() == nil {
+		n, err := r.batch(ctx, &total)
+		if err != nil && ctx.Err() == nil {
+			total.Err = err
+		}
+		if err != nil || n == 0 {
+			break
+		}
+	}
+	total.Took = time.Since(began)
+	if total.Sent > 0 || total.Failed > 0 || total.Dead > 0 || total.Err != nil {
+		r.guard.observe(context.WithoutCancel(ctx), total)
+	}
+}
+
+// batch leases outputs and sends them one by one, because an error of a batch
+// would not tell which went out. What became of each is noted also when ctx
+// ends meanwhile.
+func (r *relay) batch(ctx context.Context, total *Relayed) (int, error) {
+	c := &r.guard.config
+	// Half of the lease is for sending; the other half is a margin, after which
+	// somebody else may send the same.
+	until := time.Now().Add(c.RelayLease / 2)
+	outputs, err := r.guard.store.LeaseUnsent(ctx, store.Lease{Limit: c.RelayBatch, Older: c.RelayAge, For: c.RelayLease})
+	if err != nil {
+		return 0, fmt.Errorf("lease unsent outputs: %w", err)
+	}
+	var sent []store.OutputID
+	var failures []store.Failure
+	for _, o := range outputs {
+		if ctx.Err() != nil || time.Now().After(until) {
+			failures = append(failures, store.Failure{ID: o.ID})
+			continue
+		}
+		if f, ok := r.one(ctx, o); !ok {
+			failures = append(failures, f)
+			total.count(f)
+			continue
+		}
+		sent = append(sent, o.ID)
+	}
+	total.Sent += len(sent)
+	return len(outputs), r.note(context.WithoutCancel(ctx), sent, failures)
+}
+
+// note tells the store. What it does not learn is sent again when the lease is
+// over, unless this process still remembers.
+func (r *relay) note(ctx context.Context, sent []store.OutputID, failures []store.Failure) error {
+	ctx, cancel := context.WithTimeout(ctx, r.guard.config.Commit)
+	defer cancel()
+	var errs []error
+	if len(sent) > 0 {
+		if err := r.guard.store.MarkSent(ctx, sent...); err != nil {
+			r.guard.sent.add(sent...)
+			errs = append(errs, fmt.Errorf("mark sent outputs: %w", err))
+		}
+	}
+	if len(failures) > 0 {
+		if err := r.guard.store.Postpone(ctx, failures...); err != nil {
+			errs = append(errs, fmt.Errorf("postpone unsent outputs: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// one sends one output, or says what is to become of it.
+func (r *relay) one(ctx context.Context, o store.Output) (f store.Failure, ok bool) {
+	if r.guard.sent.has(o.ID) {
+		return f, true
+	}
+	if wait := r.circuits.closedFor(o.Topic); wait > 0 {
+		return store.Failure{ID: o.ID, After: wait}, false
+	}
+	route, err := r.guard.routes.find(o.Topic)
+	if err == nil {
+		err = publishSafely(ctx, route, o)
+	}
+	if err == nil {
+		r.circuits.sent(o.Topic)
+		delete(r.failed, o.ID)
+		return f, true
+	}
+	f = r.failure(o, route, err)
+	r.guard.outputFailed(ctx, OutputFailed{
+		Consumer: o.Consumer, Topic: o.Topic, UUID: o.UUID, ID: o.ID, Err: err,
+		Attempts: o.Attempts, Relayed: true, Retry: f.After, Dead: f.Dead,
+	})
+	return f, false
+}
+
+func publishSafely(ctx context.Context, k *route, o store.Output) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the publisher panicked: %v", p)
+		}
+	}()
+	return k.publish(o.Topic, messageOf(ctx, o))
+}
+
+// failure decides about an output that could not be sent. It counts only when
+// the publisher sent something else since the output failed before: a publisher
+// that is down altogether is no output's fault.
+func (r *relay) failure(o store.Output, k *route, err error) store.Failure {
+	c := &r.guard.config
+	wait := r.circuits.failed(o.Topic, c.RelayEvery)
+	f := store.Failure{ID: o.ID, Reason: err.Error(), After: max(wait, delay(c.RelayEvery, relayBackoffMax, o.Attempts+1))}
+	if store.ClassOf(err) == store.ClassPermanent {
+		f.Counted, f.Dead, f.After = true, true, 0
+		return f
+	}
+	if k == nil {
+		return f
+	}
+	sends := k.sends.Load()
+	before, known := r.failed[o.ID]
+	if len(r.failed) >= maxFailed {
+		clear(r.failed)
+	}
+	r.failed[o.ID] = sends
+	if f.Counted = known && sends > before; f.Counted && o.Attempts+1 >= c.RelayAttempts {
+		f.Dead, f.After = true, 0
+		delete(r.failed, o.ID)
+	}
+	return f
+}
