@@ -37,10 +37,13 @@ func (c *lifetime) Err() error {
 }
 
 // Value finds the scope while the handler runs. What runs after the commit gets
-// this context too and is not inside the attempt. Package context finds the
+// this context too and is not inside the attempt, though it comes from it. Package context finds the
 // inner context here, so that children hang on it without a goroutine each.
 func (c *lifetime) Value(key any) any {
 	if key == (scopeKey{}) && c.scope.live() {
+		return &c.scope
+	}
+	if key == (originKey{}) {
 		return &c.scope
 	}
 	if inner := c.life.made(); inner != nil {

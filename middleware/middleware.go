@@ -129,6 +129,7 @@ func (a *attempt) follow(v verdict) verdict {
 	defer a.life.close()
 	if v.outcome == Processed {
 		a.committed = true
+		a.scope.commit()
 		a.runHooks()
 	}
 	if v.outcome == Processed || v.outcome == Duplicate {

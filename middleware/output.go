@@ -89,7 +89,7 @@ type outgoing struct {
 }
 
 func (c outgoing) Value(key any) any {
-	if key != (scopeKey{}) { // of an attempt that is over
+	if key != (scopeKey{}) && key != (originKey{}) { // of an attempt that is over
 		if v := c.values.Value(key); v != nil {
 			return v
 		}

@@ -18,8 +18,8 @@ import (
 // The attempt is found in the context of each published message, so pass the
 // consumed message's context on: message.NewMessageWithContext(msg.Context(), …),
 // or bus.Publish(msg.Context(), …). Inside a handler a message without it is
-// [ErrOutputs]; so is one whose attempt has ended. Outside of any handler the
-// message is sent at once. Topic and messages are copied; nothing is sent for
+// [ErrOutputs]; so is one whose attempt has ended without a commit. Outside of
+// any handler, and in [AfterCommit], the message is sent at once. Topic and messages are copied; nothing is sent for
 // an attempt that is rolled back.
 //
 // When one of the messages cannot be sent after the commit, the consumed
@@ -78,26 +78,39 @@ func (p *publisher) Close() error { return p.guard.closeRoute(p.route) }
 
 var (
 	errStray = errors.New("a message without the attempt's context was published inside a handler, so it would be sent even if the handler failed: give it msg.Context(), as with message.NewMessageWithContext")
-	errLate  = errors.New("the attempt has ended: publish before the handler returns, not from a goroutine that it leaves behind or from AfterCommit")
+	errLate  = errors.New("the attempt has ended and is not committed: publish before the handler returns, not from a goroutine that it leaves behind")
 )
 
 // scopeFor finds this guard's attempt in the context of a message. Nil: there is
 // none, and the message may be sent at once.
 func (g *Guard) scopeFor(ctx context.Context) (*scope, error) {
-	inner, _ := ctx.Value(scopeKey{}).(*scope)
-	for s := inner; s != nil; s = s.outer {
+	for s, _ := ctx.Value(originKey{}).(*scope); s != nil; s = s.outer {
 		switch {
 		case s.guard != g:
 		case s.live():
 			return s, nil
-		default:
+		case !s.isCommitted():
 			return nil, fmt.Errorf("%w: %w", ErrOutputs, errLate)
 		}
 	}
-	if insideHandler() && (inner == nil || inner.guard != nil) {
+	if insideHandler() {
 		return nil, fmt.Errorf("%w: %w", ErrOutputs, errStray)
 	}
 	return nil, nil
+}
+
+// commit notes that the work is done: what it publishes from now on, as from
+// AfterCommit, may be sent at once.
+func (s *scope) commit() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.committed = true
+}
+
+func (s *scope) isCommitted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.committed
 }
 
 // publish keeps outputs until the handler returns.

@@ -37,7 +37,12 @@ func WithTx(ctx context.Context, tx *sqlx.Tx) context.Context {
 	return context.WithValue(ctx, scopeKey{}, s)
 }
 
-type scopeKey struct{}
+// scopeKey finds the scope of a handler that runs, originKey also one that is
+// over.
+type (
+	scopeKey  struct{}
+	originKey struct{}
+)
 
 // scope is what the context of a running handler carries. It is safe for
 // concurrent use, since handlers start goroutines.
@@ -49,6 +54,7 @@ type scope struct {
 
 	mu         sync.Mutex
 	tx         *sqlx.Tx // nil before and after the handler
+	committed  bool
 	asked      bool
 	savepoints int
 	hooks      []hook
