@@ -3,45 +3,40 @@ package once
 import "time"
 
 const (
-	// circuitFailures in a row close a topic for a while, so that a broker that
-	// is away is not asked for each output.
+	// circuitFailures in a row make a topic suspect of being away altogether.
+	// Then the relay tries only probes outputs before it waits for a while: so
+	// that a broker that is away is not asked for each output, and that outputs
+	// which cannot be sent do not keep back those behind them for long.
 	circuitFailures = 3
-	// circuitMax is the longest while, relayBackoffMax the longest wait of one
-	// output.
+	probes          = 25
 	circuitMax      = time.Minute
-	relayBackoffMax = 15 * time.Minute
 )
 
-// circuits hold the relay's topics that fail.
-type circuits map[string]*circuit
-
+// circuit is what the relay knows of a topic that fails. Whatever is sent to
+// the topic, by the relay or by an attempt, ends it.
 type circuit struct {
-	failures int // in a row
+	sends    uint64 // to the topic, when it began to fail
+	failures int    // in a row
+	left     int    // probes
+	waits    int    // in a row
 	until    time.Time
 }
 
-// closedFor is how long nothing is sent to topic; 0: it is open.
-func (c circuits) closedFor(topic string) time.Duration {
-	if t := c[topic]; t != nil {
-		return max(0, time.Until(t.until))
+// failed notes a failure and returns how long nothing is tried for it.
+func (c *circuit) failed(every time.Duration) time.Duration {
+	c.failures++
+	switch {
+	case c.failures < circuitFailures:
+		return 0
+	case c.left == 0:
+		c.left = probes
 	}
-	return 0
-}
-
-func (c circuits) sent(topic string) { delete(c, topic) }
-
-// failed notes a failure and returns how long the topic is closed for it.
-func (c circuits) failed(topic string, every time.Duration) time.Duration {
-	t := c[topic]
-	if t == nil {
-		t = &circuit{}
-		c[topic] = t
-	}
-	t.failures++
-	if t.failures < circuitFailures {
+	c.left--
+	if c.left > 0 {
 		return 0
 	}
-	wait := delay(every, max(circuitMax, every), t.failures-circuitFailures+1)
-	t.until = time.Now().Add(wait)
+	c.waits++
+	wait := delay(every, max(circuitMax, every), c.waits)
+	c.until = time.Now().Add(wait)
 	return wait
 }

@@ -29,6 +29,18 @@ type fakeOutput struct {
 	reason string
 }
 
+func (o *fakeOutbox) onMark(f func(ids []store.OutputID) error) {
+	o.outboxMu.Lock()
+	defer o.outboxMu.Unlock()
+	o.marking = f
+}
+
+func (o *fakeOutbox) onLease(f func() error) {
+	o.outboxMu.Lock()
+	defer o.outboxMu.Unlock()
+	o.leasing = f
+}
+
 // keep stores what a handler produced and returns it with ids.
 func (o *fakeOutbox) keep(k fakeKey, outputs []store.Output) []store.Output {
 	o.outboxMu.Lock()

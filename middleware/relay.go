@@ -14,21 +14,27 @@ import (
 // goroutine's.
 type relay struct {
 	guard    *Guard
-	circuits circuits
+	circuits map[string]*circuit       // of topics that fail
 	failed   map[store.OutputID]uint64 // what the route had sent when it failed
+	lost     map[string]bool           // topics without a publisher, told in this run
 }
 
-// maxFailed bounds what is remembered of failed outputs. Without it a failure
-// counts one round later.
-const maxFailed = 10_000
+const (
+	// maxFailed bounds what is remembered of failed outputs. Without it a
+	// failure counts one round later.
+	maxFailed = 10_000
+	// relayBackoffMax is the longest wait of an output whose failures count.
+	relayBackoffMax = 15 * time.Minute
+)
 
 func newRelay(g *Guard) *relay {
-	return &relay{guard: g, circuits: circuits{}, failed: map[store.OutputID]uint64{}}
+	return &relay{guard: g, circuits: map[string]*circuit{}, failed: map[store.OutputID]uint64{}}
 }
 
 // drain sends until nothing is left that is old enough.
 func (r *relay) drain(ctx context.Context) {
 	began, total := time.Now(), Relayed{}
+	r.lost = map[string]bool{}
 	for ctx.Err() == nil {
 		n, err := r.batch(ctx, &total)
 		if err != nil && ctx.Err() == nil {
@@ -99,24 +105,64 @@ func (r *relay) one(ctx context.Context, o store.Output) (f store.Failure, ok bo
 	if r.guard.sent.has(o.ID) {
 		return f, true
 	}
-	if wait := r.circuits.closedFor(o.Topic); wait > 0 {
+	route, err := r.guard.routes.find(o.Topic)
+	if err != nil {
+		return r.homeless(ctx, o, err), false
+	}
+	if wait := r.held(o.Topic); wait > 0 {
 		return store.Failure{ID: o.ID, After: wait}, false
 	}
-	route, err := r.guard.routes.find(o.Topic)
-	if err == nil {
-		err = publishSafely(ctx, route, o)
-	}
-	if err == nil {
-		r.circuits.sent(o.Topic)
+	if err = publishSafely(ctx, route, o); err == nil {
 		delete(r.failed, o.ID)
+		delete(r.circuits, o.Topic)
 		return f, true
 	}
 	f = r.failure(o, route, err)
+	r.tell(ctx, o, f, err)
+	return f, false
+}
+
+func (r *relay) tell(ctx context.Context, o store.Output, f store.Failure, err error) {
 	r.guard.outputFailed(ctx, OutputFailed{
 		Consumer: o.Consumer, Topic: o.Topic, UUID: o.UUID, ID: o.ID, Err: err,
 		Attempts: o.Attempts, Relayed: true, Retry: f.After, Dead: f.Dead,
 	})
-	return f, false
+}
+
+// homeless is what becomes of an output that no publisher is known for.
+func (r *relay) homeless(ctx context.Context, o store.Output, err error) store.Failure {
+	f := store.Failure{ID: o.ID, After: jitter(max(circuitMax, r.guard.config.RelayEvery)), Reason: err.Error()}
+	if !r.lost[o.Topic] {
+		r.lost[o.Topic] = true
+		r.tell(ctx, o, f, err)
+	}
+	return f
+}
+
+// held is how long an output of a topic has to wait without having been tried.
+func (r *relay) held(topic string) time.Duration {
+	c := r.circuits[topic]
+	switch {
+	case c == nil:
+		return 0
+	case c.sends != r.guard.routes.sends(topic): // an attempt got through
+		delete(r.circuits, topic)
+		return 0
+	default:
+		return max(0, time.Until(c.until))
+	}
+}
+
+func (r *relay) circuit(topic string) *circuit {
+	c := r.circuits[topic]
+	if c == nil {
+		if len(r.circuits) >= learnedTopics {
+			clear(r.circuits)
+		}
+		c = &circuit{sends: r.guard.routes.sends(topic)}
+		r.circuits[topic] = c
+	}
+	return c
 }
 
 func publishSafely(ctx context.Context, k *route, o store.Output) (err error) {
@@ -133,24 +179,32 @@ func publishSafely(ctx context.Context, k *route, o store.Output) (err error) {
 // that is down altogether is no output's fault.
 func (r *relay) failure(o store.Output, k *route, err error) store.Failure {
 	c := &r.guard.config
-	wait := r.circuits.failed(o.Topic, c.RelayEvery)
-	f := store.Failure{ID: o.ID, Reason: err.Error(), After: max(wait, delay(c.RelayEvery, relayBackoffMax, o.Attempts+1))}
-	if store.ClassOf(err) == store.ClassPermanent {
-		f.Counted, f.Dead, f.After = true, true, 0
-		return f
+	wait := r.circuit(o.Topic).failed(c.RelayEvery)
+	f := store.Failure{ID: o.ID, Reason: err.Error(), Counted: r.counts(o.ID, k)}
+	switch {
+	case store.ClassOf(err) == store.ClassPermanent:
+		f.Counted, f.Dead = true, true
+	case f.Counted && o.Attempts+1 >= c.RelayAttempts:
+		f.Dead = true
+	case f.Counted:
+		f.After = delay(c.RelayEvery, max(relayBackoffMax, c.RelayEvery), o.Attempts+1)
+	default: // behind those that were not tried yet
+		f.After = 2 * max(wait, c.RelayEvery)
 	}
-	if k == nil {
-		return f
-	}
-	sends := k.sends.Load()
-	before, known := r.failed[o.ID]
-	if len(r.failed) >= maxFailed {
-		clear(r.failed)
-	}
-	r.failed[o.ID] = sends
-	if f.Counted = known && sends > before; f.Counted && o.Attempts+1 >= c.RelayAttempts {
-		f.Dead, f.After = true, 0
+	if f.Dead {
 		delete(r.failed, o.ID)
 	}
 	return f
+}
+
+// counts notes a failure and reports whether the publisher is known to have
+// worked since the one before.
+func (r *relay) counts(id store.OutputID, k *route) bool {
+	sends := k.sends.Load()
+	before, known := r.failed[id]
+	if len(r.failed) >= maxFailed {
+		clear(r.failed)
+	}
+	r.failed[id] = sends
+	return known && sends > before
 }

@@ -35,7 +35,13 @@ type routes struct {
 	known   []*route
 	given   map[string]*route // by Guard.Relay
 	rest    *route            // by Guard.Relay, for all other topics
-	learned map[string]*route // by what was sent
+	learned map[string]lane   // by what was sent
+}
+
+// lane is a topic on its route.
+type lane struct {
+	route *route
+	sends uint64 // messages of the topic
 }
 
 // learnedTopics bounds what is learned; topics may be made up from data, such
@@ -77,13 +83,18 @@ func (r *routes) give(k *route, topics []string) {
 func (r *routes) learn(topic string, k *route) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.learned[topic] == k {
-		return
+	l, known := r.learned[topic]
+	if r.learned == nil || !known && len(r.learned) >= learnedTopics {
+		r.learned = map[string]lane{}
 	}
-	if r.learned == nil || len(r.learned) >= learnedTopics {
-		r.learned = map[string]*route{}
-	}
-	r.learned[topic] = k
+	r.learned[topic] = lane{route: k, sends: l.sends + 1}
+}
+
+// sends tells how many messages of a topic were sent, as far as is remembered.
+func (r *routes) sends(topic string) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.learned[topic].sends
 }
 
 // remove forgets a publisher that was closed.
@@ -91,8 +102,8 @@ func (r *routes) remove(k *route) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.known = slices.DeleteFunc(r.known, func(other *route) bool { return other == k })
-	for topic, other := range r.learned {
-		if other == k {
+	for topic, l := range r.learned {
+		if l.route == k {
 			delete(r.learned, topic)
 		}
 	}
@@ -109,8 +120,8 @@ func (r *routes) find(topic string) (*route, error) {
 		return r.given[topic], nil
 	case r.rest != nil:
 		return r.rest, nil
-	case r.learned[topic] != nil:
-		return r.learned[topic], nil
+	case r.learned[topic].route != nil:
+		return r.learned[topic].route, nil
 	case len(r.known) == 1:
 		return r.known[0], nil
 	default:

@@ -54,6 +54,12 @@ func (s *sink) Close() error {
 	return nil
 }
 
+func (s *sink) set(fail func(topic string, msg *message.Message) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = fail
+}
+
 func (s *sink) uuids() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
