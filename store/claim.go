@@ -78,7 +78,7 @@ func (s *SQL) tableLocked(ctx context.Context, t transaction, err error) bool {
 
 // duplicate says what a duplicate is of. Nothing was written and no transaction
 // is open.
-func (s *SQL) duplicate(ctx context.Context, t transaction, c Claim, standing *Standing) (Result, error) {
+func (s *SQL) duplicate(ctx context.Context, t transaction, c Claim, row *Row, standing *Standing) (Result, error) {
 	result := Result{
 		Duplicate: true,
 		ClaimedAt: time.UnixMicro(standing.ClaimedAtMicros).UTC(),
@@ -91,10 +91,32 @@ func (s *SQL) duplicate(ctx context.Context, t transaction, c Claim, standing *S
 			return Result{}, err
 		}
 	}
+	if row.Outputs {
+		var err error
+		if result.Unsent, err = s.unsent(ctx, t, c, row, standing); err != nil {
+			return Result{}, err
+		}
+	}
 	if c.Fingerprint != nil && standing.Fingerprint != nil && !bytes.Equal(c.Fingerprint, standing.Fingerprint) {
 		return result, &KeyReusedError{Consumer: c.Consumer, Key: c.Key, ClaimedAt: result.ClaimedAt, Age: result.Age}
 	}
 	return result, nil
+}
+
+// unsent are the outputs that a duplicate's claim has left, unless the session
+// brought them along.
+func (s *SQL) unsent(ctx context.Context, t transaction, c Claim, row *Row, standing *Standing) ([]Output, error) {
+	if standing.Asked {
+		return standing.Unsent, nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, c.Wait+claimMargin)
+	defer cancel()
+	outputs, err := Unsent(bounded, s.dialect, t.outside(), s.names, row)
+	if err == nil {
+		return outputs, nil
+	}
+	t.discard()
+	return nil, s.cancelled(ctx, s.unavailable("read the outputs that are left of the claim of which this is a duplicate", err))
 }
 
 // settle waits until the standing claim is as safe as the database was told to

@@ -70,8 +70,6 @@ type Dialect interface {
 	// after a claim that ended with FaultLockWait.
 	TableLocked(ctx context.Context, q Querier, n *Names, err error) bool
 
-	// Forget deletes one claim.
-	Forget(n *Names) string
 	// Purging are the statements of the purge.
 	Purging(n *Names) Purging
 	// Begin are the statements that begin a transaction of the engine's own,
@@ -79,6 +77,8 @@ type Dialect interface {
 	Begin(level sql.IsolationLevel) []string
 	// Migrator tells how migrations are locked and bounded.
 	Migrator(n *Names) Migrator
+
+	OutboxDialect
 }
 
 // Session begins, claims and ends on one borrowed connection.
@@ -90,6 +90,10 @@ type Session interface {
 	// already; the error is [ErrVanished] when a claim stood in the way but
 	// cannot be read.
 	Begin(ctx context.Context, row *Row) (*Standing, error)
+	// Keep hands over the outputs that Commit is to store before it commits. An
+	// error of Commit is a [NotKept] when they could not be stored and COMMIT was
+	// certainly not carried out.
+	Keep(b *Batch)
 }
 
 // Breaker is a [Session] whose connection has to be closed by hand when it must
@@ -118,10 +122,16 @@ func ClaimOrFind(ctx context.Context, d Dialect, q Querier, n *Names, row *Row) 
 }
 
 // Querier runs a statement of the engine's own: on a borrowed connection, or
-// through sqlx. Placeholders are the database's native ones.
+// through sqlx. Placeholders are the database's native ones. Destinations are
+// *int64, *bool, *string and *[]byte; NULL leaves them as they are.
 type Querier interface {
 	Exec(ctx context.Context, query string, args ...any) (affected int64, err error)
+	// ExecPrepared is Exec, but never lets the driver write the arguments out
+	// into the text.
+	ExecPrepared(ctx context.Context, query string, args ...any) (affected int64, err error)
 	QueryRow(ctx context.Context, query string, args []any, dest ...any) (found bool, err error)
+	// QueryRows stores each row in dest and calls row for it.
+	QueryRows(ctx context.Context, query string, args, dest []any, row func() error) error
 }
 
 // Row is a claim as the database sees it.
@@ -131,6 +141,7 @@ type Row struct {
 	Fingerprint []byte
 	Wait        time.Duration
 	Now         string // SQL expression
+	Outputs     bool   // a duplicate is asked for its outputs
 	Server      Server
 }
 
@@ -141,6 +152,10 @@ type Standing struct {
 	// Unsafe: the claim is visible, but a crash of the primary may still lose
 	// it, because its commit did not wait for the standby to the end.
 	Unsafe bool
+	// Unsent are the outputs that are left, if Row.Outputs asked for them and
+	// Asked says that they were looked for.
+	Unsent []Output
+	Asked  bool
 }
 
 // Server is what Inspect found.

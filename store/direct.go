@@ -12,18 +12,19 @@ import (
 
 // directTx begins on the application's pool; see [Direct].
 type directTx struct {
-	store *SQL
-	conn  *sqlx.Conn
-	tx    *sqlx.Tx
-	bad   bool
+	store  *SQL
+	bounds Bounds
+	conn   *sqlx.Conn
+	tx     *sqlx.Tx
+	bad    bool
 }
 
-func (s *SQL) openDirect(ctx context.Context) (transaction, error) {
+func (s *SQL) openDirect(ctx context.Context, c Claim) (transaction, error) {
 	conn, err := s.db.Connx(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &directTx{store: s, conn: conn}, nil
+	return &directTx{store: s, bounds: c.Bounds, conn: conn}, nil
 }
 
 // begin begins without cancellation, as the guarded connection does: a context
@@ -43,9 +44,31 @@ func (t *directTx) hand(context.Context) (*sqlx.Tx, error) { return t.tx, nil }
 
 func (t *directTx) attach(ctx context.Context) context.Context { return ctx }
 
-// commit has no bound of its own: database/sql gives it no context.
-func (t *directTx) commit() error {
-	err := t.tx.Commit()
+// commit has no bound of its own: database/sql gives it no context. Storing the
+// outputs has.
+func (t *directTx) commit(b *Batch) error {
+	if err := t.keep(b); err != nil {
+		t.rollback()
+		return whoEnded(err)
+	}
+	return whoEnded(t.tx.Commit())
+}
+
+func (t *directTx) keep(b *Batch) error {
+	if b == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), t.bounds.Commit)
+	defer cancel()
+	err := t.store.dialect.Keep(ctx, poolQuerier{t.tx}, t.store.names, b)
+	if err != nil {
+		return &NotKept{Err: err}
+	}
+	return nil
+}
+
+// whoEnded says why the transaction is over already.
+func whoEnded(err error) error {
 	if errors.Is(err, sql.ErrTxDone) {
 		return fmt.Errorf("%w: the handler called Commit or Rollback on it (a deferred one?): remove that, return nil to commit, an error to roll back", ErrForbidden)
 	}

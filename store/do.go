@@ -85,15 +85,15 @@ func (s *SQL) attempt(ctx context.Context, c Claim, row *Row, fn Func) (Result, 
 	case err != nil:
 		return Result{}, err
 	case standing == nil:
-		return s.run(ctx, t, fn)
+		return s.run(ctx, t, row, fn)
 	default:
-		return s.duplicate(ctx, t, c, standing)
+		return s.duplicate(ctx, t, c, row, standing)
 	}
 }
 
 // run hands the open transaction to fn and ends it: on every way out, also a
 // panic's and a Goexit's.
-func (s *SQL) run(ctx context.Context, t transaction, fn Func) (Result, error) {
+func (s *SQL) run(ctx context.Context, t transaction, row *Row, fn Func) (Result, error) {
 	tx, err := t.hand(ctx)
 	if err != nil {
 		t.abandon()
@@ -110,8 +110,9 @@ func (s *SQL) run(ctx context.Context, t transaction, fn Func) (Result, error) {
 	inside, end := WithAttempt(ctx, s.db.DB)
 	defer end()
 	outputs, err := fn(t.attach(inside), tx)
+	var batch *Batch
 	if err == nil && len(outputs) > 0 {
-		err = WithClass(ClassTransient, fmt.Errorf("outputs cannot be stored yet: %w", errors.ErrUnsupported))
+		batch, err = s.batch(row, outputs)
 	}
 	if err == nil {
 		err = ctx.Err() // it ended before the handler said yes
@@ -121,10 +122,14 @@ func (s *SQL) run(ctx context.Context, t transaction, fn Func) (Result, error) {
 		t.rollback()
 		return Result{}, s.handlerFailed(ctx, err, t.doom(), time.Since(began))
 	}
-	if err := t.commit(); err != nil {
+	if err := t.commit(batch); err != nil {
 		return Result{}, s.commitFailed(ctx, err, t, time.Since(began))
 	}
-	return Result{Unused: t.unused()}, nil
+	result := Result{Unused: t.unused()}
+	if batch != nil {
+		result.Unsent = batch.Outputs
+	}
+	return result, nil
 }
 
 // row validates a claim, fills its defaults and encodes it.
@@ -142,6 +147,7 @@ func (s *SQL) row(c Claim) (Claim, *Row, error) {
 		Fingerprint: c.Fingerprint,
 		Wait:        c.Wait,
 		Now:         s.now(),
+		Outputs:     c.Outputs,
 	}, nil
 }
 

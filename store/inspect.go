@@ -50,9 +50,17 @@ func (s *SQL) Forget(ctx context.Context, consumer, key string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	n, err := poolQuerier{s.db}.Exec(ctx, s.dialect.Forget(s.names), row.Consumer, row.Key)
-	if err != nil {
-		return false, s.unavailable(fmt.Sprintf("forget the claim of %q by %q", key, consumer), err)
-	}
-	return n > 0, nil
+	var claims int64
+	err = s.transact(ctx, fmt.Sprintf("forget the claim of %q by %q", key, consumer), func(ctx context.Context, q Querier) (err error) {
+		var args []any
+		where := " WHERE " + ofClaim(s.dialect, &args, row)
+		// The claim first: an attempt that would make it anew waits for this
+		// transaction, so the outputs are only those of the old one.
+		if claims, err = q.Exec(ctx, "DELETE FROM "+s.names.Claims+where, args...); err != nil {
+			return err
+		}
+		_, err = q.Exec(ctx, "DELETE FROM "+s.names.Outputs+where, args...)
+		return err
+	})
+	return err == nil && claims > 0, err
 }

@@ -152,7 +152,7 @@ func (s *SQL) migrate(ctx context.Context, steps []step, m Migrator) error {
 		if s.dialect.CommitsDDL() {
 			return false, s.apply(ctx, poolQuerier{conn}, steps, m)
 		}
-		return keep, s.within(ctx, conn, func(q Querier) error { return s.apply(ctx, q, steps, m) })
+		return keep, s.within(ctx, conn, s.options.level, func(q Querier) error { return s.apply(ctx, q, steps, m) })
 	})
 }
 

@@ -28,8 +28,8 @@ type (
 	Inspector interface {
 		// Lookup finds a claim by the key's original bytes.
 		Lookup(ctx context.Context, consumer, key string) (Found, bool, error)
-		// Forget removes a claim, so that the message may run again, and
-		// reports whether there was one.
+		// Forget removes a claim with the outputs that are left of it, so that
+		// the message may run again, and reports whether there was one.
 		Forget(ctx context.Context, consumer, key string) (bool, error)
 	}
 )

@@ -86,11 +86,14 @@ func (s *SQL) fault(err, doom error) Fault {
 // the server said clearly how it ended.
 func (s *SQL) commitFailed(ctx context.Context, err error, t transaction, age time.Duration) error {
 	var doom *DoomedError
+	var kept *NotKept
 	switch {
 	case errors.As(err, &doom):
 		return s.handlerFailed(ctx, fmt.Errorf("the handler returned nil, but %w", err), err, age)
 	case errors.Is(err, ErrForbidden):
 		return WithClass(ClassHandler, err)
+	case errors.As(err, &kept):
+		return s.notKept(kept.Err, t)
 	}
 	refused, fault := s.dialect.CommitRefused(err)
 	if !refused {
@@ -102,6 +105,22 @@ func (s *SQL) commitFailed(ctx context.Context, err error, t transaction, age ti
 		class = ClassHandler // a constraint deferred to the commit
 	}
 	return WithClass(class, fmt.Errorf("%w: %w", ErrCommitRefused, err))
+}
+
+// notKept places what kept the outputs out of the transaction, which was rolled
+// back: that is no fault of the handler's.
+func (s *SQL) notKept(err error, t transaction) error {
+	switch s.dialect.Fault(err) {
+	case FaultConnection, FaultReadOnly:
+		t.discard()
+	case FaultMissing:
+		err = fmt.Errorf("%w: table %s is missing: %w", ErrSchema, s.names.Outputs, err)
+	}
+	err = fmt.Errorf("%w: the outputs could not be stored: %w", ErrCommitRefused, err)
+	if errors.Is(err, ErrTooLarge) {
+		return WithClass(ClassPermanent, err)
+	}
+	return WithClass(ClassTransient, err)
 }
 
 // first returns the failure behind a doom, or err itself.

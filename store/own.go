@@ -2,7 +2,11 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -33,8 +37,8 @@ func (s *SQL) pinned(ctx context.Context, fn func(ctx context.Context, conn *sql
 // within runs fn in a transaction of its own on conn. The statements are sent
 // as text, because a transaction of database/sql would roll back by itself when
 // ctx ends, in a goroutine that nobody waits for.
-func (s *SQL) within(ctx context.Context, conn *sqlx.Conn, fn func(q Querier) error) error {
-	for _, begin := range s.dialect.Begin(s.options.level) {
+func (s *SQL) within(ctx context.Context, conn *sqlx.Conn, level sql.IsolationLevel, fn func(q Querier) error) error {
+	for _, begin := range s.dialect.Begin(level) {
 		if _, err := conn.ExecContext(ctx, begin); err != nil {
 			return err
 		}
@@ -49,4 +53,65 @@ func (s *SQL) within(ctx context.Context, conn *sqlx.Conn, fn func(q Querier) er
 	defer cancel()
 	_, _ = conn.ExecContext(rollback, "ROLLBACK")
 	return err
+}
+
+// maxOwnTries bounds how often a transaction of the outbox's is tried.
+const maxOwnTries = 5
+
+// transact runs fn in a short transaction of the outbox's own, and in a fresh one
+// when the database asks for that. On a database with one writer it waits in
+// line with the attempts.
+func (s *SQL) transact(ctx context.Context, what string, fn func(ctx context.Context, q Querier) error) error {
+	if s.invalid != nil {
+		return s.invalid
+	}
+	if s.queue != nil && InAttempt(ctx, s.db.DB) {
+		return ErrNested // it would wait for itself
+	}
+	for tries := 1; ; tries++ {
+		err := s.transactOnce(ctx, fn)
+		if err == nil {
+			return nil
+		}
+		if tries >= maxOwnTries || ctx.Err() != nil || s.dialect.Fault(err) != FaultConflict {
+			return s.ownFailed(ctx, what, err)
+		}
+		if err := idle(ctx, rand.N(10*time.Millisecond)); err != nil {
+			return s.ownFailed(ctx, what, err)
+		}
+	}
+}
+
+func (s *SQL) transactOnce(ctx context.Context, fn func(ctx context.Context, q Querier) error) error {
+	if err := s.queue.enter(ctx, ownBound); err != nil {
+		return err
+	}
+	defer s.queue.leave()
+	return s.pinned(ctx, func(ctx context.Context, conn *sqlx.Conn) (bool, error) {
+		err := s.within(ctx, conn, s.dialect.OwnLevel(s.options.level), func(q Querier) error { return fn(ctx, q) })
+		return err == nil, err
+	})
+}
+
+// asked runs fn, which only reads, on one connection.
+func (s *SQL) asked(ctx context.Context, what string, fn func(ctx context.Context, q Querier) error) error {
+	if s.invalid != nil {
+		return s.invalid
+	}
+	err := s.pinned(ctx, func(ctx context.Context, conn *sqlx.Conn) (bool, error) {
+		err := fn(ctx, poolQuerier{conn})
+		return err == nil, err
+	})
+	if err != nil {
+		return s.ownFailed(ctx, what, err)
+	}
+	return nil
+}
+
+// ownFailed places what kept the engine from work of its own.
+func (s *SQL) ownFailed(ctx context.Context, what string, err error) error {
+	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", cause, err) // the driver did not say so
+	}
+	return s.unavailable(what, err)
 }

@@ -55,10 +55,7 @@ func (s *SQL) Purge(ctx context.Context, p Purge) (int64, error) {
 		s.queue.leave()
 		deleted += n
 		if err != nil && !errors.Is(err, ErrPurgeSuspicious) {
-			if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
-				err = fmt.Errorf("%w: %w", cause, err) // the driver did not say so
-			}
-			err = s.unavailable("purge", err)
+			err = s.ownFailed(ctx, "purge", err)
 		}
 		if err != nil || n < int64(size) {
 			return deleted, err
@@ -93,7 +90,7 @@ func idle(ctx context.Context, d time.Duration) error {
 func (s *SQL) purgeBatch(ctx context.Context, p Purge, size int, checked bool) (deleted int64, err error) {
 	statements := s.dialect.Purging(s.names)
 	err = s.pinned(ctx, func(ctx context.Context, conn *sqlx.Conn) (bool, error) {
-		err := s.within(ctx, conn, func(q Querier) error {
+		err := s.within(ctx, conn, s.options.level, func(q Querier) error {
 			var mark purgeMark
 			found, err := q.QueryRow(ctx, fmt.Sprintf(statements.Lock, s.now()), nil, &mark.dbAt, &mark.wallAt, &mark.now)
 			if err != nil || !found {

@@ -13,6 +13,7 @@ type poolQuerier struct{ db handle }
 type handle interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
 func (q poolQuerier) Exec(ctx context.Context, query string, args ...any) (int64, error) {
@@ -21,6 +22,37 @@ func (q poolQuerier) Exec(ctx context.Context, query string, args ...any) (int64
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+func (q poolQuerier) ExecPrepared(ctx context.Context, query string, args ...any) (int64, error) {
+	stmt, err := q.db.PrepareContext(ctx, query)
+	if err != nil {
+		return 0, err
+	}
+	defer stmt.Close() // the statement's own error counts
+	result, err := stmt.ExecContext(ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+func (q poolQuerier) QueryRows(ctx context.Context, query string, args, dest []any, row func() error) error {
+	rows, err := q.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close() // Err tells
+	targets := nullables(dest)
+	for rows.Next() {
+		if err := rows.Scan(targets...); err != nil {
+			return err
+		}
+		if err := row(); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 func (q poolQuerier) QueryRow(ctx context.Context, query string, args []any, dest ...any) (bool, error) {
@@ -35,11 +67,7 @@ func (q poolQuerier) QueryRow(ctx context.Context, query string, args []any, des
 	if len(dest) == 0 {
 		return true, drain(rows)
 	}
-	targets := make([]any, len(dest))
-	for i, d := range dest {
-		targets[i] = nullable(d)
-	}
-	if err := rows.Scan(targets...); err != nil {
+	if err := rows.Scan(nullables(dest)...); err != nil {
 		return false, err
 	}
 	return true, drain(rows)
@@ -52,8 +80,14 @@ func drain(rows *sql.Rows) error {
 	return rows.Err()
 }
 
-// nullable makes NULL leave a destination as it is.
-func nullable(dest any) any { return &keep{dest} }
+// nullables make NULL leave a destination as it is.
+func nullables(dest []any) []any {
+	targets := make([]any, len(dest))
+	for i, d := range dest {
+		targets[i] = &keep{d}
+	}
+	return targets
+}
 
 type keep struct{ dest any }
 

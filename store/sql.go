@@ -28,6 +28,7 @@ type SQL struct {
 	server  atomic.Pointer[Server]
 	owned   bool // db was opened by us
 	purged  lastPurge
+	ids     outputIDs
 	invalid error
 }
 

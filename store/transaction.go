@@ -20,7 +20,8 @@ type transaction interface {
 	hand(ctx context.Context) (*sqlx.Tx, error)
 	attach(ctx context.Context) context.Context
 
-	commit() error
+	// commit stores a batch, if there is one, and commits.
+	commit(b *Batch) error
 	rollback()
 	// abandon rolls back one that was never handed over.
 	abandon()
@@ -45,7 +46,7 @@ func (s *SQL) open(ctx context.Context, c Claim, row *Row) (transaction, error) 
 	row.Server = server
 	var t transaction
 	if s.options.direct {
-		t, err = s.openDirect(acquire)
+		t, err = s.openDirect(acquire, c)
 	} else {
 		t, err = s.openGuarded(acquire, c)
 	}
@@ -118,9 +119,12 @@ func (t *guardedTx) rollbackBound() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), t.bounds.Rollback)
 }
 
-func (t *guardedTx) commit() error {
+func (t *guardedTx) commit(b *Batch) error {
 	ctx, cancel := t.commitBound()
 	defer cancel()
+	if b != nil {
+		t.session.Keep(b)
+	}
 	return t.conn.Commit(ctx, t.tx)
 }
 

@@ -137,30 +137,20 @@ func (dialect) Claim(ctx context.Context, q store.Querier, n *store.Names, row *
 	return claimed(q.Exec(ctx, prefix+insert(n, row)))
 }
 
-// findColumns are when the claim was made, its age, and its fingerprint, each
-// within an aggregate if one is named.
-func findColumns(row *store.Row, aggregate string) string {
-	return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " + aggregate + "(claimed_at)), " +
-		"TIMESTAMPDIFF(MICROSECOND, " + aggregate + "(claimed_at), " + row.Now + "), " + aggregate + "(fingerprint)"
-}
-
-func findFrom(n *store.Names, row *store.Row) string {
-	return " FROM " + n.Claims + " WHERE consumer = " + literal([]byte(row.Consumer)) + " AND `key` = " + literal(row.Key)
+// find reads when the claim was made, its age, and its fingerprint.
+func find(n *store.Names, row *store.Row) string {
+	return "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', claimed_at), TIMESTAMPDIFF(MICROSECOND, claimed_at, " + row.Now + "), fingerprint" +
+		" FROM " + n.Claims + " WHERE consumer = " + literal([]byte(row.Consumer)) + " AND `key` = " + literal(row.Key)
 }
 
 func (dialect) Find(ctx context.Context, q store.Querier, n *store.Names, row *store.Row) (store.Standing, bool, error) {
 	var s store.Standing
-	found, err := q.QueryRow(ctx, "SELECT "+findColumns(row, "")+findFrom(n, row),
-		nil, &s.ClaimedAtMicros, &s.AgeMicros, &s.Fingerprint)
+	found, err := q.QueryRow(ctx, find(n, row), nil, &s.ClaimedAtMicros, &s.AgeMicros, &s.Fingerprint)
 	return s, found, err
 }
 
 // Settle has nothing to do: Find never reports an unsafe claim.
 func (dialect) Settle(context.Context, store.Querier) error { return nil }
-
-func (dialect) Forget(n *store.Names) string {
-	return "DELETE FROM " + n.Claims + " WHERE consumer = ? AND `key` = ?"
-}
 
 func (dialect) Begin(level sql.IsolationLevel) []string {
 	return []string{"SET TRANSACTION ISOLATION LEVEL " + levelSQL[level], "START TRANSACTION"}

@@ -15,6 +15,7 @@ type session struct {
 	names *store.Names
 	level sql.IsolationLevel
 	ended bool // rolled back by the server already, behind a duplicate
+	batch *store.Batch
 }
 
 // Begin begins and claims. MariaDB takes both, and the isolation level of this
@@ -36,20 +37,24 @@ func (s *session) Begin(ctx context.Context, row *store.Row) (*store.Standing, e
 	return store.ClaimOrFind(ctx, dialect{}, s.conn, s.names, row)
 }
 
+// compound tells a new claim from one that stood in the way by whether there was
+// a result set at all: the handler's query answers with one also when the claim
+// has vanished, an empty one then.
 func (s *session) compound(ctx context.Context, row *store.Row) (*store.Standing, error) {
 	var standing store.Standing
-	var duplicate int64
-	_, err := s.conn.QueryRow(ctx, "BEGIN NOT ATOMIC "+
-		// Always one row, so that a claim that vanished is not a new one.
-		"DECLARE EXIT HANDLER FOR 1062 BEGIN SELECT COUNT(*) + 1, "+findColumns(row, "MAX")+findFrom(s.names, row)+"; ROLLBACK; END; "+
+	answer, err := s.conn.Ask(ctx, "BEGIN NOT ATOMIC "+
+		"DECLARE EXIT HANDLER FOR 1062 BEGIN "+find(s.names, row)+"; ROLLBACK; END; "+
 		"SET TRANSACTION ISOLATION LEVEL "+levelSQL[s.level]+"; START TRANSACTION; "+
 		"SET STATEMENT "+bound(row.Wait)+" FOR "+insert(s.names, row)+"; END",
-		nil, &duplicate, &standing.ClaimedAtMicros, &standing.AgeMicros, &standing.Fingerprint)
-	s.ended = err == nil && duplicate > 0
-	switch {
-	case err != nil || duplicate == 0:
+		nil, &standing.ClaimedAtMicros, &standing.AgeMicros, &standing.Fingerprint)
+	if err != nil {
 		return nil, explain(err)
-	case duplicate == 1:
+	}
+	s.ended = answer != guarded.AnsweredNothing
+	switch answer {
+	case guarded.AnsweredNothing:
+		return nil, nil
+	case guarded.AnsweredEmpty:
 		return nil, store.ErrVanished
 	default:
 		return &standing, nil
@@ -57,6 +62,9 @@ func (s *session) compound(ctx context.Context, row *store.Row) (*store.Standing
 }
 
 func (s *session) Commit(ctx context.Context) error {
+	if s.batch != nil {
+		return s.keepAndCommit(ctx)
+	}
 	_, err := s.conn.Exec(ctx, "COMMIT")
 	return err
 }

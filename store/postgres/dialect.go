@@ -126,10 +126,6 @@ func (dialect) Settle(ctx context.Context, q store.Querier) error {
 	return err
 }
 
-func (dialect) Forget(n *store.Names) string {
-	return `DELETE FROM ` + n.Claims + ` WHERE consumer = $1 AND key = $2`
-}
-
 func (dialect) Begin(level sql.IsolationLevel) []string { return []string{beginSQL[level]} }
 
 func (dialect) Purging(n *store.Names) store.Purging {

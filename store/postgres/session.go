@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/watermill-once/watermill-once/store"
 	"github.com/watermill-once/watermill-once/store/internal/guarded"
@@ -20,10 +21,12 @@ type pgxSession struct {
 	conn  *pgx.Conn
 	names *store.Names
 	begin string
+	batch *store.Batch
 }
 
 // Begin sends BEGIN and the claim together and waits once. For a duplicate it
-// sends the question for the claim that stands and ROLLBACK together.
+// sends the questions for the claim that stands and what is left of its outputs,
+// and ROLLBACK, together.
 func (s *pgxSession) Begin(ctx context.Context, row *store.Row) (*store.Standing, error) {
 	batch := &pgx.Batch{}
 	batch.Queue(s.begin)
@@ -47,6 +50,10 @@ func (s *pgxSession) Begin(ctx context.Context, row *store.Row) (*store.Standing
 		}
 		return rows.Err()
 	})
+	var unsent []store.Output
+	if row.Outputs {
+		s.queueUnsent(batch, row, &unsent)
+	}
 	batch.Queue("rollback")
 	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, err
@@ -54,15 +61,23 @@ func (s *pgxSession) Begin(ctx context.Context, row *store.Row) (*store.Standing
 	if standing == nil {
 		return nil, store.ErrVanished
 	}
+	standing.Unsent, standing.Asked = unsent, row.Outputs
 	return standing, nil
 }
 
 // Commit returns nil only when the server answered COMMIT with COMMIT.
 func (s *pgxSession) Commit(ctx context.Context) error {
+	if s.batch != nil {
+		return s.keepAndCommit(ctx)
+	}
 	tag, err := s.conn.Exec(ctx, "commit")
 	if err != nil {
 		return err
 	}
+	return committed(tag)
+}
+
+func committed(tag pgconn.CommandTag) error {
 	if tag.String() != "COMMIT" {
 		return fmt.Errorf("%w: the server answered COMMIT with %s", pgx.ErrTxCommitRollback, tag)
 	}
@@ -117,6 +132,7 @@ type plainSession struct {
 	level sql.IsolationLevel
 	tx    driver.Tx
 	end   context.CancelFunc
+	batch *store.Batch
 }
 
 // Begin sends BEGIN, then the claim.
@@ -146,8 +162,16 @@ func (s *plainSession) Begin(ctx context.Context, row *store.Row) (*store.Standi
 	return store.ClaimOrFind(ctx, dialect{}, s.conn, s.names, row)
 }
 
+// Keep is [store.Session]'s.
+func (s *plainSession) Keep(b *store.Batch) { s.batch = b }
+
 // Commit bounds the driver's commit by ctx.
 func (s *plainSession) Commit(ctx context.Context) error {
+	if s.batch != nil {
+		if err := (dialect{}).Keep(ctx, s.conn, s.names, s.batch); err != nil {
+			return &store.NotKept{Err: err}
+		}
+	}
 	defer context.AfterFunc(ctx, s.end)()
 	defer s.end()
 	return s.conn.Within(ctx, s.tx.Commit)

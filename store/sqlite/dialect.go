@@ -83,10 +83,6 @@ func (dialect) Find(ctx context.Context, q store.Querier, n *store.Names, row *s
 // Settle has nothing to do: Find never reports an unsafe claim.
 func (dialect) Settle(context.Context, store.Querier) error { return nil }
 
-func (dialect) Forget(n *store.Names) string {
-	return `DELETE FROM ` + n.Claims + ` WHERE consumer = ? AND "key" = ?`
-}
-
 func (dialect) Begin(sql.IsolationLevel) []string { return []string{"BEGIN IMMEDIATE"} }
 
 func (dialect) Purging(n *store.Names) store.Purging {

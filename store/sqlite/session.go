@@ -12,6 +12,7 @@ import (
 type session struct {
 	conn  *guarded.Conn
 	names *store.Names
+	batch *store.Batch
 }
 
 func (s *session) Begin(ctx context.Context, row *store.Row) (*store.Standing, error) {
@@ -23,11 +24,19 @@ func (s *session) Begin(ctx context.Context, row *store.Row) (*store.Standing, e
 	return store.ClaimOrFind(context.WithoutCancel(ctx), dialect{}, s.conn, s.names, row)
 }
 
+// Keep is [store.Session]'s.
+func (s *session) Keep(b *store.Batch) { s.batch = b }
+
 // Commit rolls back what could not be committed: SQLite leaves the transaction
 // open then. Its time is the disk's, and the pool's busy timeout; an interrupt
 // could only make a commit that succeeded look as if it had not.
 func (s *session) Commit(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
+	if s.batch != nil {
+		if err := (dialect{}).Keep(ctx, s.conn, s.names, s.batch); err != nil {
+			return &store.NotKept{Err: err}
+		}
+	}
 	_, err := s.conn.Exec(ctx, "COMMIT")
 	if err != nil && s.Rollback(ctx) != nil {
 		s.conn.Discard()

@@ -25,7 +25,6 @@ func outcomes() []scenario {
 		{name: "B10 the handler's own unique violation is no duplicate", run: uniqueViolation},
 		{name: "B10 another unique index on the claims is no duplicate", run: otherIndex},
 		{name: "an attempt on the same pool inside an attempt is refused, on another it is not", run: nestedStores},
-		{name: "an output is refused until outputs can be stored", run: outputsRefused},
 	}
 }
 
@@ -225,13 +224,4 @@ func nestedStores(t testing.TB, h Harness) {
 		return nil, nil
 	})
 	isNew(t, r, err)
-}
-
-func outputsRefused(t testing.TB, h Harness) {
-	p := open(t, h, 1)
-	_, err := p.s.Do(t.Context(), p.claim("m1"), func(ctx context.Context, tx *sqlx.Tx) ([]store.Output, error) {
-		return []store.Output{{UUID: "u", Topic: "t"}}, addEffect(ctx, tx, "m1")
-	})
-	fails(t, err, errors.ErrUnsupported, store.ClassTransient)
-	p.holds(0, 0)
 }

@@ -48,7 +48,9 @@ func portableScenarios() []scenario {
 	return scenarios
 }
 
-func portables() []portable {
+func portables() []portable { return append(portableClaims(), portableOutputs()...) }
+
+func portableClaims() []portable {
 	return []portable{
 		{name: "a first attempt runs, the next one is a duplicate", run: firstThenDuplicate},
 		{name: "B02 B19 consumers do not share keys", run: consumersApart},

@@ -16,7 +16,6 @@ import (
 func purging() []scenario {
 	return []scenario{
 		{name: "a purge takes what is older than the retention, and only that", run: purgesOld},
-		{name: "a claim with outputs is not purged", run: outputsKept},
 		{name: "B69 a purge stops between two batches when its context ends", on: stubbed, run: purgeStops},
 		{name: "C17 B69 four purgers at once", run: fourPurgers},
 	}
@@ -42,18 +41,6 @@ func purgesOld(t testing.TB, h Harness) {
 	if n, err := p.s.Purge(t.Context(), store.Purge{Retention: retention}); n != 0 || err != nil {
 		t.Errorf("again: %d, %v", n, err)
 	}
-}
-
-func outputsKept(t testing.TB, h Harness) {
-	p := open(t, h, 2)
-	p.claims("old", 3, ago(16*24*time.Hour))
-	p.exec("INSERT INTO once_outputs VALUES (1, ?, ?, 0, (1 = 1), ?, ?, ?, ?, (SELECT MAX(claimed_at) FROM once_claims), NULL, 0, NULL, NULL)",
-		consumer, store.EncodeKey("old 2"), []byte("uuid"), []byte("topic"), []byte("{}"), []byte("payload"))
-	if n, err := p.s.Purge(t.Context(), store.Purge{Retention: retention, Confirm: true}); n != 2 || err != nil {
-		t.Errorf("%d were purged: %v", n, err)
-	}
-	r, err := p.s.Do(t.Context(), p.claim("old 2"), p.never)
-	isDuplicate(t, r, err)
 }
 
 func purgeStops(t testing.TB, h Harness) {

@@ -33,6 +33,7 @@ func suite() []group {
 		{"keys", keys()},
 		{"waits", waits()},
 		{"commits", commitScenarios()},
+		{"outputs", outputScenarios()},
 		{"purge", purging()},
 		{"migrate", migrations()},
 		{"outages", outages()},

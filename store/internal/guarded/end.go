@@ -3,6 +3,7 @@ package guarded
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"github.com/jmoiron/sqlx"
@@ -60,7 +61,11 @@ func (c *Conn) conclude(ctx context.Context, commit bool) error {
 	c.mu.Unlock()
 
 	if commit && doom == nil {
-		return c.session.Commit(ctx)
+		err := c.session.Commit(ctx)
+		if _, ok := errors.AsType[*NotKept](err); ok {
+			_ = c.undo() // or the connection is discarded
+		}
+		return err
 	}
 	var err error
 	if !done {
@@ -71,6 +76,16 @@ func (c *Conn) conclude(ctx context.Context, commit bool) error {
 	}
 	return err
 }
+
+// NotKept: what a session was to store before COMMIT could not be stored, and
+// COMMIT was not carried out.
+type NotKept struct{ Err error }
+
+// Error is the cause's.
+func (e *NotKept) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *NotKept) Unwrap() error { return e.Err }
 
 // undo rolls back within its own bound.
 func (c *Conn) undo() error {

@@ -1,11 +1,14 @@
--- What handlers produced, kept until it was sent. ordinal is the place among
--- the outputs of one claim.
+-- What handlers produced, kept until it was sent. id is made by the store and
+-- rises with time; ordinal is the place among the outputs of one claim; size is
+-- the sum of the four that follow it. The relay finds the oldest by the last
+-- index, past what was given up on.
 CREATE TABLE IF NOT EXISTS {{outputs}} (
-	id          BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+	id          BIGINT NOT NULL PRIMARY KEY,
 	consumer    VARBINARY(255) NOT NULL,
 	`key`       VARBINARY(201) NOT NULL,
 	ordinal     INT NOT NULL,
 	returned    BOOLEAN NOT NULL,
+	size        BIGINT NOT NULL,
 	uuid        LONGBLOB NOT NULL,
 	topic       LONGBLOB NOT NULL,
 	metadata    LONGBLOB NOT NULL,
@@ -16,5 +19,5 @@ CREATE TABLE IF NOT EXISTS {{outputs}} (
 	dead_at     DATETIME(6),
 	reason      LONGBLOB,
 	UNIQUE KEY {{prefix}}outputs_claim (consumer, `key`, ordinal),
-	KEY {{prefix}}outputs_age (created_at)
+	KEY {{prefix}}outputs_age (dead_at, created_at, id)
 ) ENGINE=InnoDB;

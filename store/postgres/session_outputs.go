@@ -1,0 +1,76 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/watermill-once/watermill-once/store"
+)
+
+// Keep is [store.Session]'s.
+func (s *pgxSession) Keep(b *store.Batch) { s.batch = b }
+
+// keepAndCommit sends the INSERT of the outputs and COMMIT together and waits
+// once. When the INSERT fails the server skips COMMIT.
+func (s *pgxSession) keepAndCommit(ctx context.Context) error {
+	query := keep(s.names, s.batch.Row)
+	c, to := cut(s.batch, 0)
+	for to < len(s.batch.Outputs) { // more than one INSERT should carry
+		if _, err := s.conn.Exec(ctx, query, c.native(s.batch)...); err != nil {
+			return &store.NotKept{Err: err}
+		}
+		c, to = cut(s.batch, to)
+	}
+	kept := false
+	var tag pgconn.CommandTag
+	batch := &pgx.Batch{}
+	batch.Queue(query, c.native(s.batch)...).Exec(func(pgconn.CommandTag) error {
+		kept = true
+		return nil
+	})
+	batch.Queue("commit").Exec(func(t pgconn.CommandTag) error {
+		tag = t
+		return nil
+	})
+	err := s.conn.SendBatch(ctx, batch).Close()
+	switch {
+	case err == nil:
+		return committed(tag)
+	case !kept && s.open():
+		return &store.NotKept{Err: err}
+	default:
+		return err
+	}
+}
+
+// open reports whether the server said behind its last answer that the
+// transaction is still open, healthy or failed. Who was cut off knows nothing.
+func (s *pgxSession) open() bool {
+	c := s.conn.PgConn()
+	return !c.IsClosed() && !c.IsBusy() && c.TxStatus() != 'I'
+}
+
+// queueUnsent asks for the outputs that are left.
+func (s *pgxSession) queueUnsent(batch *pgx.Batch, row *store.Row, unsent *[]store.Output) {
+	query, args := store.UnsentQuery(dialect{}, s.names, row)
+	batch.Queue(query, args...).Query(func(rows pgx.Rows) error {
+		var r store.OutputRow
+		dest := r.Dest()
+		for rows.Next() {
+			if err := rows.Scan(dest...); err != nil {
+				return err
+			}
+			o, err := r.Output()
+			switch {
+			case err == nil:
+				*unsent = append(*unsent, o)
+			case !errors.Is(err, store.ErrMetadata):
+				return err
+			}
+		}
+		return rows.Err()
+	})
+}
