@@ -1,0 +1,5 @@
+//go:build !integration
+
+package oncecqrs_test
+
+func serverStores() []storeKind { return nil }

@@ -1,0 +1,163 @@
+package oncecqrs_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/ThreeDotsLabs/watermill/components/requestreply"
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	once "github.com/watermill-once/watermill-once/middleware"
+	"github.com/watermill-once/watermill-once/middleware/oncecqrs"
+	"github.com/watermill-once/watermill-once/store"
+)
+
+// A reply is an output like any other.
+func TestReply_DuplicatesSendItWhenItWasNotSent(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s *service) {
+		s.out.failNext(1)
+		s.answers(s.backend(func(c *requestreply.PubSubBackendConfig) {
+			c.ReplyPublishErrorHandler = func(string, *message.Message, error) error {
+				t.Error("the handler is told of what happens after it")
+				return nil
+			}
+		}), pay(always(nil)))
+		s.run()
+		s.request("c1", "op1", "1")
+		s.wantOutcomes("pay", once.Unsent, once.Duplicate)
+		s.wantReplies([2]string{"op1", ""})
+		if tried, sent := s.out.messages(); tried[0].UUID != sent[0].UUID {
+			t.Error("it was sent under another UUID")
+		}
+		s.request("c1", "op1", "1")
+		s.wantOutcomes("pay", once.Unsent, once.Duplicate, once.Duplicate)
+		s.wantReplies([2]string{"op1", ""})
+		s.wantEffects("1")
+	})
+}
+
+// Without AckCommandErrors a failure has no reply: it is rolled back with the
+// rest, and the redelivery's is the first.
+func TestReply_OfAHandlerThatFailsOnce(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(_ *testing.T, s *service) {
+		s.answers(s.backend(nil), pay(first(errBusiness)))
+		s.run()
+		s.request("c1", "op1", "1")
+		s.wantOutcomes("pay", once.Failed, once.Processed)
+		s.wantReplies([2]string{"op1", ""})
+		s.wantEffects("1")
+	})
+}
+
+// What docs/guarantees.md warns of: the error is hidden in the reply.
+func TestW09_AFailureThatIsAnsweredCommitsHalfOfTheWork(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(_ *testing.T, s *service) {
+		s.answers(s.backend(ackErrorReplies), pay(always(errBusiness)))
+		s.run()
+		s.request("c1", "op1", "1")
+		s.wantOutcomes("pay", once.Processed)
+		s.wantReplies([2]string{"op1", errBusiness.Error()})
+		s.wantEffects("1")
+	})
+}
+
+func TestW09_UndoOnErrorAnswersAFailureOnce(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(_ *testing.T, s *service) {
+		bus := s.eventBus()
+		handle := pay(always(errBusiness))
+		s.answers(s.backend(ackErrorReplies), oncecqrs.UndoOnErrorWithResult(func(ctx context.Context, cmd *placeOrder) (receipt, error) {
+			r, err := handle(ctx, cmd)
+			return r, errors.Join(bus.Publish(ctx, orderPlaced{cmd.ID}), err)
+		}))
+		s.run()
+		s.request("c1", "op1", "1")
+		s.request("c1", "op1", "1")
+		s.wantOutcomes("pay", once.Processed, once.Duplicate)
+		s.wantReplies([2]string{"op1", errBusiness.Error()}) // and no event
+		s.wantEffects()
+		s.wantClaims(1)
+	})
+}
+
+func TestUndoOnError_ATransientErrorIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(_ *testing.T, s *service) {
+		handle := pay(first(store.WithClass(store.ClassTransient, errBusiness)))
+		s.answers(s.backend(ackErrorReplies), oncecqrs.UndoOnErrorWithResult(handle))
+		s.run()
+		s.request("c1", "op1", "1")
+		s.wantOutcomes("pay", once.RolledBack, once.Processed)
+		s.wantReplies([2]string{"op1", ""})
+		s.wantEffects("1")
+	})
+}
+
+// A statement that fails is undone like everything else.
+func TestUndoOnError_AFailedStatement(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(t *testing.T, s *service) {
+		var failed error
+		s.answers(s.backend(ackErrorReplies), oncecqrs.UndoOnErrorWithResult(func(ctx context.Context, cmd *placeOrder) (r receipt, err error) {
+			tx, err := once.Tx(ctx)
+			if err != nil {
+				return r, err
+			}
+			err = errors.Join(write(ctx, cmd.ID), tx.GetContext(ctx, &r.Number, `SELECT id FROM effects WHERE id = 'nobody'`))
+			failed = err
+			return r, err
+		}))
+		s.run()
+		s.request("c1", "op1", "1")
+		s.wantOutcomes("pay", once.Processed)
+		s.wantEffects()
+		if failed == nil {
+			t.Error("nothing failed")
+			return
+		}
+		s.wantReplies([2]string{"op1", failed.Error()})
+	})
+}
+
+func TestUndoOnError_WithoutAResult(t *testing.T) {
+	t.Parallel()
+	handle := oncecqrs.UndoOnError(func(context.Context, *placeOrder) error { return nil })
+	if err := handle(t.Context(), &placeOrder{}); !errors.Is(err, once.ErrNoTx) {
+		t.Errorf("outside of an attempt: %v", err)
+	}
+	onEachStore(t, func(_ *testing.T, s *service) {
+		b, err := requestreply.NewPubSubBackend(requestreply.PubSubBackendConfig{
+			Publisher: s.guard.Publisher(s.out), AckCommandErrors: true,
+			SubscriberConstructor:  func(requestreply.PubSubBackendSubscribeParams) (message.Subscriber, error) { return s.replies, nil },
+			GeneratePublishTopic:   func(requestreply.PubSubBackendPublishParams) (string, error) { return "replies", nil },
+			GenerateSubscribeTopic: func(requestreply.PubSubBackendSubscribeParams) (string, error) { return "replies", nil },
+		}, requestreply.BackendPubsubJSONMarshaler[requestreply.NoResult]{})
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.commands(nil, requestreply.NewCommandHandler("pay", b, oncecqrs.UndoOnError(func(ctx context.Context, cmd *placeOrder) error {
+			return errors.Join(write(ctx, cmd.ID), errBusiness)
+		})))
+		s.run()
+		s.request("c1", "op1", "1")
+		s.wantEffects()
+		s.wantReplies([2]string{"op1", errBusiness.Error()})
+	})
+}
+
+// What docs/guarantees.md says of keys that are not the message's: the command
+// that asks again is a duplicate, and nobody answers it.
+func TestReply_AKeyFromThePayloadLeavesTheSecondRequestUnanswered(t *testing.T) {
+	t.Parallel()
+	s := newService(t, openSQLite(t), once.Config{Key: once.JSONField("ID")})
+	s.answers(s.backend(nil), pay(always(nil)))
+	s.run()
+	s.request("c1", "op1", "1")
+	s.request("c2", "op2", "1")
+	s.wantOutcomes("pay", once.Processed, once.Duplicate)
+	s.wantReplies([2]string{"op1", ""})
+}
