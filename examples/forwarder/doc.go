@@ -13,8 +13,8 @@
 //	out after        the commit, at once: 6 ms    the next poll: 112 ms of a 50 ms
 //	(median seen)    and 19 ms                    poll on PostgreSQL, 60 ms on
 //	                                              MariaDB; the default is 1 s
-//	who waits for    the attempt: the consumed    nobody: it is acked after the
-//	the broker       message is acked when its    commit, also while the broker is
+//	who waits for    the attempt: the consumed    nobody: it is acked after its
+//	a slow broker    message is acked when its    commit, also while that broker is
 //	                 outputs are out              away for an hour
 //	who waits else   nobody                       PostgreSQL: the daemon, for the
 //	                                              oldest writing transaction of the
@@ -24,9 +24,9 @@
 //	order            as one attempt produced      of the commits, one after another
 //	                 them; the relay's is not
 //	                 promised
-//	what sends       the duplicate, then the      the daemon, for ever; what cannot
-//	again            relay; what fails too often  be sent holds up all behind it
-//	                 is set aside
+//	what sends       a duplicate, then a relay;   the daemon, for ever; what cannot
+//	again            what fails too often is      be sent holds up all behind it
+//	                 set aside
 //	needs            nothing                      tables made before ([Migrate]), a
 //	                                              daemon that somebody runs and
 //	                                              watches, somebody who deletes old
