@@ -55,3 +55,19 @@ func TestW03_AGroupsEventThatFailedIsSentByTheDuplicate(t *testing.T) {
 		}
 	})
 }
+
+// What docs/guarantees.md warns of: the handlers of a group share their fate,
+// and ErrSkip is that of the whole message.
+func TestGroup_ErrSkipOfOneDropsTheOthersWork(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(_ *testing.T, s *service) {
+		s.group("projections", nil,
+			cqrs.NewGroupEventHandler(func(ctx context.Context, e *orderPlaced) error { return write(ctx, "a "+e.ID) }),
+			cqrs.NewGroupEventHandler(func(context.Context, *orderPlaced) error { return once.ErrSkip }))
+		s.run()
+		s.deliverTo("events", "e1", orderPlaced{"1"})
+		s.wantOutcomes("projections", once.Skipped)
+		s.wantEffects()
+		s.wantClaims(0)
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/ThreeDotsLabs/watermill/components/cqrs"
 	"github.com/ThreeDotsLabs/watermill/components/requestreply"
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -146,6 +147,40 @@ func TestUndoOnError_WithoutAResult(t *testing.T) {
 		s.request("c1", "op1", "1")
 		s.wantEffects()
 		s.wantReplies([2]string{"op1", errBusiness.Error()})
+	})
+}
+
+// Both options that ack a failure, without an answer: a reply is an output too,
+// so it is dropped with the rest.
+func TestReply_OfACommandThatIsDropped(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(_ *testing.T, s *service) {
+		s.commands(ackErrors(oncecqrs.OnCommand(nil)),
+			requestreply.NewCommandHandlerWithResult[placeOrder, receipt]("pay", s.backend(nil), pay(always(errBusiness))))
+		s.run()
+		s.request("c1", "op1", "1")
+		s.wantOutcomes("pay", once.Dropped)
+		s.wantReplies()
+		s.wantEffects()
+	})
+}
+
+// A reply that does not go through the guard tells of work that may yet be
+// rolled back, and again of each attempt.
+func TestReply_WithoutTheGuardsPublisherComesBeforeTheCommit(t *testing.T) {
+	t.Parallel()
+	onEachStore(t, func(_ *testing.T, s *service) {
+		b := s.backend(func(c *requestreply.PubSubBackendConfig) { c.Publisher = s.out })
+		handle := requestreply.NewCommandHandlerWithResult[placeOrder, receipt]("pay", b, pay(always(nil)))
+		fail := first(errBusiness) // what comes behind the reply, such as the commit
+		s.commands(nil, cqrs.NewCommandHandler("pay", func(ctx context.Context, cmd *placeOrder) error {
+			return errors.Join(handle.Handle(ctx, cmd), fail())
+		}))
+		s.run()
+		s.request("c1", "op1", "1")
+		s.wantOutcomes("pay", once.Failed, once.Processed)
+		s.wantReplies([2]string{"op1", ""}, [2]string{"op1", ""})
+		s.wantEffects("1")
 	})
 }
 
