@@ -15,6 +15,8 @@ import (
 // fakeStore keeps claims in memory. With a db it hands out real transactions
 // and ends them together with the claim; without, an empty one.
 type fakeStore struct {
+	store.Outbox
+
 	db *sqlx.DB
 
 	// before is asked before each claim, commit at each commit.
@@ -180,7 +182,7 @@ func (s *fakeStore) counts() (asked, commits, rollbacks int) {
 }
 
 // nopStore does nothing but what the contract cannot do without.
-type nopStore struct{}
+type nopStore struct{ store.Outbox }
 
 func (nopStore) Do(ctx context.Context, _ store.Claim, fn store.Func) (store.Result, error) {
 	inside, end := store.WithAttempt(ctx, nopTx)
