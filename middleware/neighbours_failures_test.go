@@ -3,6 +3,7 @@ package once_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,37 @@ func timeoutInside(t *testing.T, r *rig) {
 		outcomes: []once.Outcome{once.Failed, once.Processed},
 	})
 	wantReasons(t, r, context.DeadlineExceeded.Error())
+}
+
+// The guard backs off before it returns an error, on the message's context. A
+// deadline outside ends that as well, so a short one makes a busy circle.
+func TestNeighbours_TimeoutOutsideCutsTheBackOff(t *testing.T) {
+	for name, c := range map[string]struct {
+		outer       bool
+		least, most int32 // runs in a minute
+	}{
+		"outside": {true, 60, 60},
+		"inside":  {false, 2, 4}, // 30 s with a jitter of a half
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T, r *rig) {
+				config := r.config()
+				config.BackoffMin, config.BackoffMax = 30*time.Second, 30*time.Second
+				g := newGuard(t, r.store.SQL, config)
+				chain := []message.HandlerMiddleware{g.Middleware, middleware.Timeout(time.Second)}
+				if c.outer {
+					slices.Reverse(chain)
+				}
+				r.distance = 0
+				r.start(t, func(*message.Message, int) error { return errBusiness }, chain...)
+				r.send(t, "m1")
+				elapse(time.Minute - 200*time.Millisecond)
+				if n := r.runs.Load(); n < c.least || n > c.most {
+					t.Errorf("%d runs in a minute", n)
+				}
+			})
+		})
+	}
 }
 
 func wantReasons(t *testing.T, r *rig, part string) {

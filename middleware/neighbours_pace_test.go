@@ -2,11 +2,9 @@ package once_test
 
 import (
 	"context"
-	"errors"
 	"reflect"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -14,7 +12,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	once "github.com/watermill-once/watermill-once/middleware"
-	"github.com/watermill-once/watermill-once/store"
 )
 
 // aside claims and commits beside the messages. The rig's guard has one slot.
@@ -79,101 +76,5 @@ func throttleInside(t *testing.T, r *rig) {
 	r.want(t, state{
 		runs: 1, effects: 2, claims: []string{"m1"}, acked: 1,
 		outcomes: []once.Outcome{once.Processed, once.Processed},
-	})
-}
-
-// newBreaker opens after six failures in a row, which is the default. Its
-// settings are of a package that this module does not need by itself.
-func newBreaker(closed time.Duration) message.HandlerMiddleware {
-	settings := argumentOf(middleware.NewCircuitBreaker)
-	settings.Timeout = closed
-	return middleware.NewCircuitBreaker(settings).Middleware
-}
-
-func argumentOf[A, R any](func(A) R) (a A) { return a }
-
-var sixBad = []string{"bad1", "bad2", "bad3", "bad4", "bad5", "bad6"}
-
-func failBad(msg *message.Message, _ int) error {
-	if msg.UUID[:3] == "bad" {
-		return errBusiness
-	}
-	return nil
-}
-
-func sixFailed(before, after []once.Outcome) []once.Outcome {
-	for range 6 {
-		before = append(before, once.Failed)
-	}
-	return append(before, after...)
-}
-
-// breakerOutside: while it is open, good messages and duplicates that it turns
-// away end in the dead letters, because its error is nobody's that Poison knows.
-func breakerOutside(t *testing.T, r *rig) {
-	r.outside(t, failBad, r.poison(t), newBreaker(time.Hour))
-	r.send(t, "dup")
-	r.send(t, sixBad...)
-	r.send(t, "good", "dup")
-	r.want(t, state{
-		runs: 7, effects: 1, claims: []string{"dup"}, acked: 9, dead: 8,
-		outcomes: sixFailed([]once.Outcome{once.Processed}, nil),
-	})
-	wantLetter(t, r, "good", "circuit breaker is open")
-}
-
-// breakerInside: the same harm, but duplicates do not get that far.
-func breakerInside(t *testing.T, r *rig) {
-	r.inside(t, failBad, newBreaker(time.Hour))
-	r.send(t, "dup")
-	r.send(t, sixBad...)
-	r.send(t, "good", "dup")
-	r.want(t, state{
-		runs: 7, effects: 1, claims: []string{"dup"}, acked: 9, dead: 7,
-		outcomes: sixFailed([]once.Outcome{once.Processed}, []once.Outcome{once.Failed, once.Duplicate}),
-	})
-	wantLetter(t, r, "good", "circuit breaker is open")
-}
-
-// wantLetter: it is dead without having run.
-func wantLetter(t *testing.T, r *rig, uuid, reason string) {
-	t.Helper()
-	for _, msg := range r.letters() {
-		if msg.UUID == uuid {
-			got := msg.Metadata.Get(middleware.ReasonForPoisonedKey)
-			if len(got) < len(reason) || got[len(got)-len(reason):] != reason {
-				t.Errorf("the reason is %q", got)
-			}
-			return
-		}
-	}
-	t.Errorf("%s is not in the dead letters", uuid)
-}
-
-// Outside the poison queue the breaker sees what is not the messages' fault,
-// and what it turns away comes again.
-func TestNeighbours_CircuitBreakerOutsideThePoisonQueue(t *testing.T) {
-	in(t, func(t *testing.T, r *rig) {
-		down := true
-		r.outside(t, func(msg *message.Message, run int) error {
-			if down {
-				return store.WithClass(store.ClassTransient, errors.New("deadlock"))
-			}
-			return failBad(msg, run)
-		}, newBreaker(30*time.Second), r.poison(t))
-		r.send(t, "good")
-		elapse(10 * time.Second)
-		if n := r.runs.Load(); n != 6 {
-			t.Errorf("it ran %d times before the breaker opened", n)
-		}
-		down = false
-		elapse(time.Minute)
-		r.send(t, sixBad...)
-		r.send(t, "good2")
-		synctest.Wait()
-		got := r.state(t)
-		if got.runs != 14 || got.effects != 2 || got.dead != 6 || got.acked != 8 {
-			t.Errorf("got %+v", got)
-		}
 	})
 }

@@ -25,6 +25,10 @@ type rig struct {
 	router *message.Router
 	runs   atomic.Int32 // of the handler
 
+	// distance is how long a nacked message stays away. Gochannel has none, and
+	// time stands still in a bubble while anything runs.
+	distance time.Duration
+
 	mu         sync.Mutex
 	deliveries []*message.Message
 	errs       []error // what the chain returned
@@ -36,13 +40,17 @@ const deadTopic = "dead"
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{store: newSQLite(t), seen: &recorder{}, bus: newBus(t)}
+	r := &rig{store: newSQLite(t), seen: &recorder{}, bus: newBus(t), distance: time.Second}
 	r.router = r.bus.router(t)
 	r.collect(t)
+	r.guard = newGuard(t, r.store.SQL, r.config())
+	return r
+}
+
+func (r *rig) config() once.Config {
 	c := quick()
 	c.Observer, c.Limit = r.seen, 1
-	r.guard = newGuard(t, r.store.SQL, c)
-	return r
+	return c
 }
 
 // script is what a handler does after it wrote its effect.
@@ -77,14 +85,13 @@ func (r *rig) start(t *testing.T, handler script, chain ...message.HandlerMiddle
 	r.bus.run(t, r.router)
 }
 
-// witness stands outermost. It keeps a broker's distance between a nack and
-// the next delivery: gochannel has none, and time stands still in a bubble
-// while anything runs.
+// witness stands outermost. It keeps the distance between a nack and the next
+// delivery, as brokers do.
 func (r *rig) witness(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		if r.note(msg) {
 			select {
-			case <-time.After(time.Second):
+			case <-time.After(r.distance):
 			case <-msg.Context().Done(): // the router is being closed
 				return nil, msg.Context().Err()
 			}

@@ -80,8 +80,8 @@ func (c cell) check(t *testing.T, r *rig, name string) {
 		}
 		return
 	}
-	if len(problems) == 0 {
-		t.Fatal("nothing was detected")
+	if len(problems) == 0 || c.means == string(once.Misplaced) && len(problems) > 1 {
+		t.Errorf("it was detected %d times", len(problems))
 	}
 	for _, p := range problems {
 		if string(p.Problem) != c.means || !strings.Contains(p.Detail+p.Fix, name) || p.Consumer != "svc/h" {
