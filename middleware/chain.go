@@ -51,7 +51,7 @@ var wrongWithin = map[string]neighbour{
 // wrongAround are those that do harm, or nothing, outside the guard and cannot
 // be told in another way: one that acks is noticed by the message's state.
 var wrongAround = map[string]neighbour{
-	"ignore_errors.go": {"IgnoreErrors", false, "it does not recognise the handler's error behind the guard's, so that it ignores nothing", "remove it, and return once.ErrSkip for what is to be ignored"},
+	"ignore_errors.go": {"IgnoreErrors", false, "it does not recognise the handler's errors, which the guard puts into its own, so that none of them is ignored", "remove it, and return once.ErrSkip for what is to be ignored"},
 	"deduplicator.go":  {"Deduplicator", false, "it drops the redelivery of a message whose work was rolled back, so that the work is never done", "remove it: the guard drops duplicates"},
 }
 

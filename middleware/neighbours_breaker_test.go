@@ -3,6 +3,7 @@ package once_test
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,9 +91,9 @@ func busy(*message.Message, int) error {
 // and what it turns away comes again.
 func TestNeighbours_CircuitBreakerOutsideThePoisonQueue(t *testing.T) {
 	in(t, func(t *testing.T, r *rig) {
-		down := true
+		var back atomic.Bool
 		r.outside(t, func(msg *message.Message, run int) error {
-			if down {
+			if !back.Load() {
 				return busy(msg, run)
 			}
 			return failBad(msg, run)
@@ -102,7 +103,7 @@ func TestNeighbours_CircuitBreakerOutsideThePoisonQueue(t *testing.T) {
 		if n := r.runs.Load(); n != 6 {
 			t.Errorf("it ran %d times before the breaker opened", n)
 		}
-		down = false
+		back.Store(true)
 		elapse(time.Minute)
 		r.send(t, sixBad...)
 		r.send(t, "good2")

@@ -56,9 +56,9 @@ func refused(m message.HandlerMiddleware) cell {
 
 // refusedBy: no handler runs, nothing is settled for good, and no message pays
 // for a mistake of the program.
-func refusedBy(make func(*testing.T, *rig) message.HandlerMiddleware) cell {
+func refusedBy(with func(*testing.T, *rig) message.HandlerMiddleware) cell {
 	return cell{"refused", "ErrChain", func(t *testing.T, r *rig) {
-		r.inside(t, succeed, make(t, r))
+		r.inside(t, succeed, with(t, r))
 		r.send(t, "m1")
 		elapse(1500 * time.Millisecond) // the second delivery comes after a second
 		r.want(t, state{nacked: 2, outcomes: []once.Outcome{once.Refused, once.Refused}})
