@@ -71,8 +71,9 @@ func (s side) neighbourIn(file string) (neighbour, bool) {
 type chain struct {
 	mu       sync.Mutex
 	err      error
-	warnings []warning // not told yet
-	looks    int       // left; a chain does not change, so a few are enough
+	warnings []warning
+	told     int // of them
+	looks    int // left; a chain does not change, so a few are enough
 }
 
 type warning struct{ detail, fix string }
@@ -91,8 +92,8 @@ func newChain(next message.HandlerFunc) *chain {
 	return c
 }
 
-// note judges functions of the chain by their files. Some middlewares have
-// several functions on the stack.
+// note judges functions of the chain by their files. One middleware may be seen
+// several times: when the chain is built, and in several functions on the stack.
 func (c *chain) note(s side, files ...string) {
 	for _, file := range files {
 		n, ok := s.neighbourIn(file)
@@ -128,7 +129,6 @@ func (c *chain) lookDown() error {
 		return nil
 	}
 	c.looks = 0
-	c.warnings = nil // the one directly inside is on the stack as well
 	c.note(within, inner...)
 	c.note(around, outer...)
 	return c.err
@@ -157,11 +157,11 @@ func stackAt(mark func(message.HandlerFunc, *message.Message) ([]*message.Messag
 	}
 }
 
-// tell reports the warnings once.
+// tell reports each warning once.
 func (c *chain) tell(a *attempt) {
 	c.mu.Lock()
-	warnings := c.warnings
-	c.warnings = nil
+	warnings := c.warnings[c.told:]
+	c.told = len(c.warnings)
 	c.mu.Unlock()
 	for _, w := range warnings {
 		a.problem(Misplaced, w.detail, w.fix)

@@ -65,24 +65,25 @@ func recoverer(t *testing.T, r *rig, first once.Outcome, run func(script)) {
 	}
 }
 
-// slow obeys its context when the message is "obeys", and otherwise succeeds
-// after it.
+// slow outlasts its deadline in one of the ways that a handler can.
 func slow(msg *message.Message, _ int) error {
-	if msg.UUID == "obeys" {
+	switch msg.UUID {
+	case "obeys":
 		<-msg.Context().Done()
 		return msg.Context().Err()
+	case "writes late":
+		elapse(2 * time.Second)
+		return effect(msg.Context(), "second")
+	default:
+		elapse(2 * time.Second)
+		return nil
 	}
-	elapse(2 * time.Second)
-	return nil
 }
 
 func timeoutOutside(t *testing.T, r *rig) {
 	r.outside(t, slow, r.poison(t), middleware.Timeout(time.Second))
-	r.send(t, "obeys")
-	elapse(time.Minute)
-	r.send(t, "late")
-	elapse(time.Minute)
-	r.want(t, state{runs: 2, acked: 2, dead: 2, outcomes: []once.Outcome{once.Failed, once.Failed}})
+	sendSlowly(t, r)
+	r.want(t, state{runs: 3, acked: 3, dead: 3, outcomes: slices.Repeat([]once.Outcome{once.Failed}, 3)})
 	wantReasons(t, r, context.DeadlineExceeded.Error())
 }
 
@@ -90,15 +91,20 @@ func timeoutOutside(t *testing.T, r *rig) {
 // notices the deadline. One that succeeds after it is committed.
 func timeoutInside(t *testing.T, r *rig) {
 	r.inside(t, slow, middleware.Timeout(time.Second))
-	r.send(t, "obeys")
-	elapse(time.Minute)
-	r.send(t, "late")
-	elapse(time.Minute)
+	sendSlowly(t, r)
 	r.want(t, state{
-		runs: 2, effects: 1, claims: []string{"late"}, acked: 2, dead: 1,
-		outcomes: []once.Outcome{once.Failed, once.Processed},
+		runs: 3, effects: 1, claims: []string{"ignores"}, acked: 3, dead: 2,
+		outcomes: []once.Outcome{once.Failed, once.Failed, once.Processed},
 	})
 	wantReasons(t, r, context.DeadlineExceeded.Error())
+}
+
+func sendSlowly(t *testing.T, r *rig) {
+	t.Helper()
+	for _, id := range []string{"obeys", "writes late", "ignores"} {
+		r.send(t, id)
+		elapse(time.Minute)
+	}
 }
 
 // The guard backs off before it returns an error, on the message's context. A
