@@ -31,6 +31,8 @@ var (
 	around = side{"stands outside the guard, where", wrongAround}
 )
 
+const skipInstead = "remove it, and return once.ErrSkip for what is to be ignored"
+
 const outside = "register it with router.AddMiddleware and the guard with router.AddPlugin(guard.Plugin), which puts the guard inside"
 
 // wrongWithin are those that must not stand inside the guard. They are known by
@@ -42,7 +44,7 @@ var wrongWithin = map[string]neighbour{
 	"duplicator.go":      {"Duplicator", true, "it would run the handler twice in one transaction", outside},
 	"deduplicator.go":    {"Deduplicator", true, "it marks a message before its work is committed, and drops the redelivery that has to do it", "remove it: the guard drops duplicates"},
 	"instant_ack.go":     {"InstantAck", true, "it acks before the commit, so what is rolled back never comes again", "remove it"},
-	"ignore_errors.go":   {"IgnoreErrors", false, "it hides the handler's error, so that half-done work is committed", outside + ", or return once.ErrSkip"},
+	"ignore_errors.go":   {"IgnoreErrors", false, "it hides the handler's error, so that half-done work is committed", skipInstead},
 	"throttle.go":        {"Throttle", false, "it waits while a transaction and a slot of the limiter are held", outside},
 	"circuit_breaker.go": {"CircuitBreaker", false, "it opens a transaction for each message that it turns away, and an open breaker counts as the handler's failure, so that a poison queue gives up on messages that never ran", "register it outside the poison queue"},
 	"delay_on_error.go":  {"DelayOnError", false, "it does not see what fails after the handler, so that a commit that was refused comes again without a delay", outside},
@@ -51,7 +53,7 @@ var wrongWithin = map[string]neighbour{
 // wrongAround are those that do harm, or nothing, outside the guard and cannot
 // be told in another way: one that acks is noticed by the message's state.
 var wrongAround = map[string]neighbour{
-	"ignore_errors.go": {"IgnoreErrors", false, "it does not recognise the handler's errors, which the guard puts into its own, so that none of them is ignored", "remove it, and return once.ErrSkip for what is to be ignored"},
+	"ignore_errors.go": {"IgnoreErrors", false, "it does not recognise the handler's errors, which the guard puts into its own, so that none of them is ignored", skipInstead},
 	"deduplicator.go":  {"Deduplicator", false, "it drops the redelivery of a message whose work was rolled back, so that the work is never done", "remove it: the guard drops duplicates"},
 }
 

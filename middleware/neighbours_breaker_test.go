@@ -87,6 +87,29 @@ func busy(*message.Message, int) error {
 	return store.WithClass(store.ClassTransient, errors.New("deadlock"))
 }
 
+// knowsBreakers is what the documentation shows. The errors are gobreaker's,
+// asked for by their texts here for the reason that newBreaker has.
+func knowsBreakers(err error) bool {
+	return once.Poison(err) && !strings.HasSuffix(err.Error(), "circuit breaker is open") && !strings.HasSuffix(err.Error(), "too many requests")
+}
+
+func TestNeighbours_CircuitBreakerBehindAFilterThatKnowsIt(t *testing.T) {
+	in(t, func(t *testing.T, r *rig) {
+		poison, err := middleware.PoisonQueueWithFilter(r.bus.channel, deadTopic, knowsBreakers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.outside(t, failBad, poison, newBreaker(10*time.Second))
+		r.send(t, sixBad...)
+		r.send(t, "good")
+		elapse(time.Minute)
+		got := r.state(t)
+		if got.runs != 7 || got.effects != 1 || got.acked != 7 || got.nacked < 9 || got.dead != 6 {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
 // Outside the poison queue the breaker sees what is not the messages' fault,
 // and what it turns away comes again.
 func TestNeighbours_CircuitBreakerOutsideThePoisonQueue(t *testing.T) {
