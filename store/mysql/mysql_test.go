@@ -59,7 +59,7 @@ func TestInterpolateParams(t *testing.T) {
 	s := setup(t, "interpolateParams", "true")
 	s.Harness.Variant = true
 	storetest.Run(t, s.Make(), // only arguments travel in another way
-		"portable", "outcomes", "keys", "commits", "doom", "swallow", "session", "lost", "arguments")
+		"portable", "outcomes", "keys", "commits", "outputs", "doom", "swallow", "session", "lost", "arguments")
 }
 
 func TestSnapshotIsolation(t *testing.T) {
