@@ -98,6 +98,7 @@ func leaseInvalid(t testing.TB, h Harness) {
 	}
 	_, err := p.s.DeadOutputs(t.Context(), 0)
 	fails(t, err, store.ErrInvalid, store.ClassPermanent)
+	fails(t, p.s.Postpone(t.Context(), store.Failure{ID: 1, After: -1}), store.ErrInvalid, store.ClassPermanent)
 }
 
 // twoRelays share the outputs while handlers make more.
