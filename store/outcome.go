@@ -88,7 +88,7 @@ func (s *SQL) fault(err, doom error) Fault {
 // the server said clearly how it ended.
 func (s *SQL) commitFailed(ctx context.Context, err error, t transaction, age time.Duration) error {
 	var doom *DoomedError
-	var kept *NotKept
+	var kept *NotKeptError
 	switch {
 	case errors.As(err, &doom):
 		return s.handlerFailed(ctx, fmt.Errorf("the handler returned nil, but %w", err), err, age)

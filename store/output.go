@@ -34,8 +34,8 @@ type Output struct {
 //
 // Its methods do not belong into an attempt: a store whose database has one
 // writer refuses them there ([ErrNested]). They end with ctx, and after a time of
-// their own against a server that says nothing; an error that is not
-// [ErrInvalid] is transient.
+// their own against a server that says nothing; every error but these two of
+// misuse (the other is [ErrInvalid]) is transient.
 type Outbox interface {
 	// MarkSent deletes outputs that were sent, in few statements. Ids that are
 	// gone are no error.

@@ -108,7 +108,7 @@ func notNil(b []byte) []byte {
 // begin writes the values before the UUID.
 func (k *keeps) begin(s []byte, i int) []byte {
 	row, o := k.batch.Row, &k.batch.Outputs[i]
-	return fmt.Appendf(s, "(%d, x'%x', x'%x', %d, %t, %d", o.ID, row.Consumer, row.Key, i, o.Returned, k.batch.Size(i))
+	return fmt.Appendf(s, "(%d, %s, %s, %d, %t, %d", o.ID, literal([]byte(row.Consumer)), literal(row.Key), i, o.Returned, k.batch.Size(i))
 }
 
 // run sends one statement of a batch.
@@ -155,9 +155,9 @@ func (dialect) SkipLocked() string { return " FOR UPDATE SKIP LOCKED" }
 func (dialect) Bind(_ *[]any, v any) string {
 	switch v := v.(type) {
 	case []byte:
-		return "x'" + hex.EncodeToString(v) + "'"
+		return literal(v)
 	case string:
-		return "x'" + hex.EncodeToString([]byte(v)) + "'"
+		return literal([]byte(v))
 	default:
 		return fmt.Sprintf("%d", v)
 	}

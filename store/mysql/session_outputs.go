@@ -25,7 +25,7 @@ func (s *session) keepAndCommit(ctx context.Context) error {
 			return s.joined(ctx, query)
 		}
 		if err := run(ctx, s.conn, query, args); err != nil {
-			return &store.NotKept{Err: err}
+			return &store.NotKeptError{Err: err}
 		}
 	}
 	_, err := s.conn.Exec(ctx, "COMMIT")
@@ -42,7 +42,7 @@ func (s *session) joined(ctx context.Context, query string) error {
 	case err == nil:
 		return errors.New("a compound statement ended without the answer to its query")
 	case answer == guarded.AnsweredNothing && saidByServer(err):
-		return &store.NotKept{Err: tooLarge(err)}
+		return &store.NotKeptError{Err: tooLarge(err)}
 	default:
 		return err
 	}

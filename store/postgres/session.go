@@ -169,7 +169,7 @@ func (s *plainSession) Keep(b *store.Batch) { s.batch = b }
 func (s *plainSession) Commit(ctx context.Context) error {
 	if s.batch != nil {
 		if err := (dialect{}).Keep(ctx, s.conn, s.names, s.batch); err != nil {
-			return &store.NotKept{Err: err}
+			return &store.NotKeptError{Err: err}
 		}
 	}
 	defer context.AfterFunc(ctx, s.end)()

@@ -20,7 +20,7 @@ func (s *pgxSession) keepAndCommit(ctx context.Context) error {
 	c, to := cut(s.batch, 0)
 	for to < len(s.batch.Outputs) { // more than one INSERT should carry
 		if _, err := s.conn.Exec(ctx, query, c.native(s.batch)...); err != nil {
-			return &store.NotKept{Err: err}
+			return &store.NotKeptError{Err: err}
 		}
 		c, to = cut(s.batch, to)
 	}
@@ -40,7 +40,7 @@ func (s *pgxSession) keepAndCommit(ctx context.Context) error {
 	case err == nil:
 		return committed(tag)
 	case !kept && s.open():
-		return &store.NotKept{Err: err}
+		return &store.NotKeptError{Err: err}
 	default:
 		return err
 	}

@@ -21,14 +21,14 @@ func TestNotKeptRollsBack(t *testing.T) {
 			s := newStand(t, &fake{do: func(c call) error {
 				switch c.query {
 				case "COMMIT":
-					return &guarded.NotKept{Err: errFake}
+					return &guarded.NotKeptError{Err: errFake}
 				case "ROLLBACK":
 					return rollback
 				}
 				return nil
 			}}, guarded.Rules{})
 			err := s.tx(func(*sqlx.Tx) error { return nil })
-			if _, ok := errors.AsType[*guarded.NotKept](err); !ok || !errors.Is(err, errFake) {
+			if _, ok := errors.AsType[*guarded.NotKeptError](err); !ok || !errors.Is(err, errFake) {
 				t.Errorf("got %v", err)
 			}
 			s.wantSent("exec COMMIT", "exec ROLLBACK")
