@@ -50,9 +50,8 @@ func (s *pgxSession) Begin(ctx context.Context, row *store.Row) (*store.Standing
 		}
 		return rows.Err()
 	})
-	var unsent []store.Output
 	if row.Outputs {
-		s.queueUnsent(batch, row, &unsent)
+		s.queueUnsent(batch, row, &standing)
 	}
 	batch.Queue("rollback")
 	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
@@ -61,7 +60,7 @@ func (s *pgxSession) Begin(ctx context.Context, row *store.Row) (*store.Standing
 	if standing == nil {
 		return nil, store.ErrVanished
 	}
-	standing.Unsent, standing.Asked = unsent, row.Outputs
+	standing.Asked = row.Outputs
 	return standing, nil
 }
 
