@@ -62,6 +62,14 @@ func TestInterpolateParams(t *testing.T) {
 		"portable", "outcomes", "keys", "commits", "outputs", "doom", "swallow", "session", "lost", "arguments")
 }
 
+// A driver that may send less than the server takes.
+func TestDriverLimit(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "maxAllowedPacket", "1048576")
+	s.Harness.Variant = true
+	storetest.Run(t, s.Make(), "outputs")
+}
+
 func TestSnapshotIsolation(t *testing.T) {
 	t.Parallel()
 	s := setup(t, "innodb_snapshot_isolation", "1")

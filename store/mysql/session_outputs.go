@@ -22,9 +22,11 @@ func (s *session) keepAndCommit(ctx context.Context) error {
 		var args []any
 		query, args, last = k.take()
 		if last && args == nil && len(query) <= maxJoined && s.batch.Row.Server.Variant == variantMariaDB {
-			return s.joined(ctx, query)
+			if err := s.joined(ctx, query); !errors.Is(err, driver.ErrPktTooLarge) {
+				return err
+			}
 		}
-		if err := run(ctx, s.conn, query, args); err != nil {
+		if err := k.send(ctx, s.conn, query, args); err != nil {
 			return &store.NotKeptError{Err: err}
 		}
 	}
