@@ -82,7 +82,7 @@ func (p *place) slowly(key string, outputs ...store.Output) {
 	c.Wait = 30 * time.Second
 	_, err := p.s.Do(p.Context(), c, func(ctx context.Context, tx *sqlx.Tx) ([]store.Output, error) {
 		err := addEffect(ctx, tx, key)
-		time.Sleep(rand.N(10 * time.Millisecond)) // it is the latency, no synchronisation
+		time.Sleep(rand.N(10 * time.Millisecond)) //nolint:forbidigo // the latency itself
 		return outputs, err
 	})
 	if err != nil {
