@@ -32,6 +32,14 @@
 // once the writes are durable; [ErrSkip] says that the message is not for this
 // handler.
 //
+// # What a handler sends
+//
+// Messages that a handler returns, and those that it publishes through
+// [Guard.Publisher], are stored in the claim's transaction and sent after the
+// commit, at least once and always the same; what a crash leaves unsent is sent
+// by the duplicate or by the guard's relay ([Guard.Relay], [Guard.Backlog],
+// [Guard.DeadOutputs]).
+//
 // # Where the guard belongs
 //
 // Innermost, with everything that repeats, hides or rescues errors outside:

@@ -18,6 +18,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if crashChild() {
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 

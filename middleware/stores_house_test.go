@@ -23,7 +23,9 @@ import (
 // database. SQLite is always among them, the servers with the tag integration.
 type storeKind struct {
 	name      string
-	open      func(t *testing.T) *store.SQL
+	fresh     func(t *testing.T) string // the DSN of an empty database
+	dial      func(dsn string) (*store.SQL, error)
+	open      func(t *testing.T) *store.SQL                    // one of them
 	wire      func(t *testing.T) (*store.SQL, *storetest.Wire) // nil without a wire
 	oneWriter bool
 	deferred  string // DDL of a table with a constraint that is checked at the commit
@@ -32,9 +34,11 @@ type storeKind struct {
 
 func storeKinds() []storeKind {
 	return append([]storeKind{{
-		name: "sqlite",
+		name:  "sqlite",
+		fresh: freshFile,
+		dial:  func(dsn string) (*store.SQL, error) { return sqlite.Open(dsn) },
 		open: func(t *testing.T) *store.SQL {
-			s, err := sqlite.Open(filepath.Join(t.TempDir(), "once.db"))
+			s, err := sqlite.Open(freshFile(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,6 +49,8 @@ func storeKinds() []storeKind {
 		minWait:   100 * time.Millisecond,
 	}}, serverStores()...)
 }
+
+func freshFile(t *testing.T) string { return filepath.Join(t.TempDir(), "once.db") }
 
 // house is a service in small: broker, router with dead letters, guard, store,
 // and a table of effects.

@@ -47,8 +47,10 @@ func server(name, variable, driver string, open func(dsn string) (*store.SQL, er
 		return s
 	}
 	return storeKind{
-		name: name,
-		open: func(t *testing.T) *store.SQL { return opened(t, fresh(t)) },
+		name:  name,
+		fresh: fresh,
+		dial:  open,
+		open:  func(t *testing.T) *store.SQL { return opened(t, fresh(t)) },
 		wire: func(t *testing.T) (*store.SQL, *storetest.Wire) {
 			w, dsn := storetest.WireTo(t, fresh(t))
 			return opened(t, dsn), w

@@ -20,9 +20,9 @@ type Batch struct {
 	Metadata [][]byte
 }
 
-// NotKept is what [Session.Commit] fails with when outputs could not be stored
+// NotKeptError is what [Session.Commit] fails with when outputs could not be stored
 // and COMMIT was certainly not carried out.
-type NotKept = guarded.NotKept
+type NotKeptError = guarded.NotKeptError
 
 // Size is how many bytes of the output i are stored.
 func (b *Batch) Size(i int) int64 {

@@ -33,7 +33,8 @@ var (
 
 	// ErrCommitRefused: the database refused COMMIT and rolled back.
 	// Transient for a serialization failure, else the handler's (a constraint
-	// deferred to the commit).
+	// deferred to the commit). Also when the outputs could not be stored, which
+	// is transient.
 	ErrCommitRefused = errors.New("the database refused to commit")
 
 	// ErrUnavailable: no claim could be tried: the store cannot be reached,

@@ -27,6 +27,7 @@ type database struct {
 	db             *sqlx.DB
 	options        *sql.TxOptions // of the handwritten transaction
 	insert, update string
+	outbox         string // the handwritten way to keep an output; empty: not measured
 	want           string // the ratio to reach
 	payload        []byte
 }
@@ -71,10 +72,19 @@ func postgresDB(ctx context.Context) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newDatabase(ctx, "postgres", "0.95", s, &sql.TxOptions{Isolation: sql.LevelReadCommitted},
+	d, err := newDatabase(ctx, "postgres", "0.95", s, &sql.TxOptions{Isolation: sql.LevelReadCommitted},
+		`DROP TABLE IF EXISTS bench_outbox`,
+		`CREATE TABLE bench_outbox (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, uuid text NOT NULL, topic text NOT NULL,
+			metadata jsonb NOT NULL, payload bytea NOT NULL, created_at timestamptz NOT NULL DEFAULT now())`,
+		`CREATE INDEX ON bench_outbox (created_at)`,
 		`CREATE TABLE bench_seen (consumer text COLLATE "C", id text COLLATE "C", seen_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (consumer, id))`,
 		`CREATE INDEX ON bench_seen (seen_at)`,
 		`INSERT INTO bench_seen (consumer, id) VALUES (?, ?) ON CONFLICT DO NOTHING`)
+	if err != nil {
+		return nil, err
+	}
+	d.outbox = `INSERT INTO bench_outbox (uuid, topic, metadata, payload) VALUES ($1, $2, $3, $4)`
+	return d, nil
 }
 
 func mariaDB(ctx context.Context) (*database, error) {

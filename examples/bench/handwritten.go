@@ -7,6 +7,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jmoiron/sqlx"
 
 	once "github.com/watermill-once/watermill-once/middleware"
 )
@@ -15,6 +16,10 @@ import (
 // at the rows affected, do the work, commit. It is what is measured against, so
 // it leaves out what the guard does besides.
 func (d *database) handwritten(ctx context.Context, id string, worker int) error {
+	return d.insertFirst(ctx, id, worker, func(*sqlx.Tx) error { return nil })
+}
+
+func (d *database) insertFirst(ctx context.Context, id string, worker int, more func(tx *sqlx.Tx) error) error {
 	tx, err := d.db.BeginTxx(ctx, d.options)
 	if err != nil {
 		return err
@@ -28,6 +33,9 @@ func (d *database) handwritten(ctx context.Context, id string, worker int) error
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, d.update, worker); err != nil {
+		return err
+	}
+	if err := more(tx); err != nil {
 		return err
 	}
 	return tx.Commit()

@@ -36,7 +36,7 @@ type figure struct {
 func main() {
 	rounds := flag.Int("rounds", 15, "interleaved rounds per figure; the median counts")
 	messages := flag.Int("messages", 200, "messages per round and worker")
-	only := flag.String("only", "", "run only figures of this kind: guard, postgres, mariadb, sqlite (comma-separated)")
+	only := flag.String("only", "", "run only figures of this kind: guard, postgres, mariadb, sqlite, relay (comma-separated)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -70,12 +70,31 @@ func run(ctx context.Context, rounds, messages int, only []string) error {
 		if db == nil || !wanted(db.name) {
 			continue
 		}
-		for _, inFlight := range []int{1, 8} {
-			if err := againstHandwritten(ctx, out, db, inFlight, rounds, messages); err != nil {
-				return fmt.Errorf("%s: %w", db.name, err)
-			}
+		if err := db.measure(ctx, out, rounds, messages); err != nil {
+			return fmt.Errorf("%s: %w", db.name, err)
 		}
 		if err := db.store.Close(); err != nil {
+			return err
+		}
+	}
+	if wanted("relay") {
+		return relayAgainstForwarder(ctx, out)
+	}
+	return nil
+}
+
+// measure prints a database's figures.
+func (d *database) measure(ctx context.Context, out *json.Encoder, rounds, messages int) error {
+	for _, inFlight := range []int{1, 8} {
+		if err := againstHandwritten(ctx, out, d, inFlight, rounds, messages); err != nil {
+			return err
+		}
+	}
+	if d.outbox == "" {
+		return nil
+	}
+	for _, inFlight := range []int{1, 8} {
+		if err := againstHandwrittenOutbox(ctx, out, d, inFlight, rounds, messages); err != nil {
 			return err
 		}
 	}

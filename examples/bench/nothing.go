@@ -62,3 +62,9 @@ func overNothing(out *json.Encoder) error {
 		Peer: "limit of 3000 ns and 10 allocations", Ratio: round(limit / ours), Want: ">= 1 and allocs <= 10", Allocs: &allocs,
 	})
 }
+
+func (*nothing) MarkSent(context.Context, ...store.OutputID) error { return nil }
+
+func (*nothing) LeaseUnsent(context.Context, store.Lease) ([]store.Output, error) { return nil, nil }
+
+func (*nothing) Postpone(context.Context, ...store.Failure) error { return nil }

@@ -44,7 +44,7 @@ func cut(b *store.Batch, from int) (c columns, to int) {
 	to = b.Fit(from, len(b.Outputs), maxInsert, b.Size)
 	for i := from; i < to; i++ {
 		o := &b.Outputs[i]
-		c.ordinals = append(c.ordinals, int32(i)) //nolint:gosec // a place in a slice of messages
+		c.ordinals = append(c.ordinals, int32(i))
 		c.returned = append(c.returned, o.Returned)
 		c.uuid = append(c.uuid, []byte(o.UUID))
 		c.topic = append(c.topic, []byte(o.Topic))

@@ -62,7 +62,7 @@ func (c *Conn) conclude(ctx context.Context, commit bool) error {
 
 	if commit && doom == nil {
 		err := c.session.Commit(ctx)
-		if _, ok := errors.AsType[*NotKept](err); ok {
+		if _, ok := errors.AsType[*NotKeptError](err); ok {
 			_ = c.undo() // or the connection is discarded
 		}
 		return err
@@ -77,15 +77,15 @@ func (c *Conn) conclude(ctx context.Context, commit bool) error {
 	return err
 }
 
-// NotKept: what a session was to store before COMMIT could not be stored, and
-// COMMIT was not carried out.
-type NotKept struct{ Err error }
+// NotKeptError is what a session's Commit fails with when what it was to store
+// before COMMIT could not be stored, and COMMIT was certainly not carried out.
+type NotKeptError struct{ Err error }
 
 // Error is the cause's.
-func (e *NotKept) Error() string { return e.Err.Error() }
+func (e *NotKeptError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
-func (e *NotKept) Unwrap() error { return e.Err }
+func (e *NotKeptError) Unwrap() error { return e.Err }
 
 // undo rolls back within its own bound.
 func (c *Conn) undo() error {
