@@ -133,11 +133,12 @@ func (s *service) deliverTo(topic, uuid string, v any) {
 	s.Helper()
 	msg, err := marshaler().Marshal(v)
 	if err != nil {
-		s.Fatal(err)
+		s.Error(err)
+		return
 	}
 	msg.UUID = uuid
 	if err := s.broker.Publish(topic, msg); err != nil {
-		s.Fatal(err)
+		s.Error(err)
 	}
 }
 
