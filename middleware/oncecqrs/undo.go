@@ -19,12 +19,17 @@ import (
 // that a duplicate of the command sends the same reply or none, and never tries
 // again what was answered.
 //
-// A transient error ([once.IsTransient]), such as a deadlock, is no answer: it
-// is reported to the guard, so that everything is rolled back, the reply too,
-// and the command comes again.
+// Two kinds of error are no answer: everything is rolled back, the reply too,
+// the message is nacked, and the command comes again.
 //
-// handle runs behind a [once.Savepoint], which is two statements more. Outside
-// of an attempt the error is [once.ErrNoTx].
+//   - A transient one ([once.IsTransient]).
+//   - One after a statement that failed, such as a deadlock. The guard judges it
+//     as everywhere: transient or the handler's. For a statement whose failure
+//     is an answer, such as a unique index that is hit, handle uses a
+//     [once.Savepoint] of its own.
+//
+// handle runs behind a savepoint, which is two statements more, and a third when
+// it fails. Outside of an attempt the error is [once.ErrNoTx].
 func UndoOnError[Command any](handle func(context.Context, *Command) error) func(context.Context, *Command) error {
 	return func(ctx context.Context, cmd *Command) error {
 		return undoOnError(ctx, func(ctx context.Context) error { return handle(ctx, cmd) })
@@ -48,10 +53,31 @@ func UndoOnErrorWithResult[Command, Result any](
 	}
 }
 
+// undoOnError leaves a transaction that a failed statement has doomed as it is.
+// To roll back to the savepoint would forgive a deadlock, and only the store can
+// tell one from a failure that is the command's.
 func undoOnError(ctx context.Context, fn func(ctx context.Context) error) error {
-	err := once.Savepoint(ctx, fn)
-	if once.IsTransient(err) {
-		return once.Report(ctx, err)
+	var failed error
+	err := once.Savepoint(ctx, func(ctx context.Context) error {
+		if failed = fn(ctx); failed != nil && doomed(ctx) {
+			return nil
+		}
+		return failed
+	})
+	if once.IsTransient(failed) {
+		_ = once.Report(ctx, failed)
+	}
+	if failed != nil {
+		return failed
 	}
 	return err
+}
+
+// doomed asks with a statement, which a doomed transaction does not send.
+func doomed(ctx context.Context) bool {
+	tx, err := once.Tx(ctx)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `SELECT 1`)
+	}
+	return err != nil
 }

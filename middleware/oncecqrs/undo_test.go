@@ -98,30 +98,58 @@ func TestUndoOnError_ATransientErrorIsNoAnswer(t *testing.T) {
 	})
 }
 
-// A statement that fails is undone like everything else.
+// A statement that fails may be a deadlock, so it is no answer, unless the
+// handler itself says that it is.
 func TestUndoOnError_AFailedStatement(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, s *service) {
-		var failed error
-		s.answers(s.backend(ackErrorReplies), oncecqrs.UndoOnErrorWithResult(func(ctx context.Context, cmd *placeOrder) (r receipt, err error) {
-			tx, err := once.Tx(ctx)
-			if err != nil {
-				return r, err
-			}
-			err = errors.Join(write(ctx, cmd.ID), tx.GetContext(ctx, &r.Number, `SELECT id FROM effects WHERE id = 'nobody'`))
-			failed = err
-			return r, err
-		}))
-		s.run()
-		s.request("c1", "op1", "1")
-		s.wantOutcomes("pay", once.Processed)
-		s.wantEffects()
-		if failed == nil {
-			t.Error("nothing failed")
-			return
+	insert := func(ctx context.Context) error {
+		tx, err := once.Tx(ctx)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, `INSERT INTO effects (id) VALUES (NULL)`)
 		}
-		s.wantReplies([2]string{"op1", failed.Error()})
-	})
+		return err
+	}
+	for name, c := range map[string]struct {
+		statement func(ctx context.Context) error
+		outcome   once.Outcome
+		answered  bool
+	}{
+		"as it is":               {insert, once.Failed, false},
+		"behind a savepoint":     {func(ctx context.Context) error { return once.Savepoint(ctx, insert) }, once.Processed, true},
+		"that only found no row": {noRow, once.Processed, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onEachStore(t, func(_ *testing.T, s *service) {
+				s.answers(s.backend(ackErrorReplies), oncecqrs.UndoOnErrorWithResult(func(ctx context.Context, cmd *placeOrder) (receipt, error) {
+					err := write(ctx, cmd.ID)
+					if failed := c.statement(ctx); failed != nil {
+						err = errBusiness
+					}
+					return receipt{}, err
+				}))
+				s.router.AddMiddleware(hideErrors) // outside, so that what fails comes once
+				s.run()
+				s.request("c1", "op1", "1")
+				s.wantEffects()
+				s.wantOutcomes("pay", c.outcome)
+				if c.answered {
+					s.wantReplies([2]string{"op1", errBusiness.Error()})
+				} else {
+					s.wantReplies()
+				}
+			})
+		})
+	}
+}
+
+func noRow(ctx context.Context) error {
+	tx, err := once.Tx(ctx)
+	if err != nil {
+		return err
+	}
+	var id string
+	return tx.GetContext(ctx, &id, `SELECT id FROM effects WHERE id = 'nobody'`)
 }
 
 func TestUndoOnError_WithoutAResult(t *testing.T) {
