@@ -1,0 +1,2 @@
+// Package data placeholder.
+package data
