@@ -17,7 +17,10 @@ import (
 	"github.com/watermill-once/watermill-once/store/sqlite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Each GORM that was opened with PrepareStmt has a goroutine that nothing ends.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
+}
 
 // bank is one database with its claims and a guard.
 type bank struct {

@@ -1,0 +1,133 @@
+//go:build integration
+
+package data
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"entgo.io/ent/dialect"
+	sq "github.com/Masterminds/squirrel"
+	"github.com/jackc/pgx/v5"
+	"github.com/jmoiron/sqlx"
+	"github.com/uptrace/bun/dialect/mysqldialect"
+	"github.com/uptrace/bun/dialect/pgdialect"
+	gormmysql "gorm.io/driver/mysql"
+	gormpostgres "gorm.io/driver/postgres"
+	"gorm.io/gorm"
+
+	"github.com/watermill-once/watermill-once/examples/data/sqlc/mybank"
+	"github.com/watermill-once/watermill-once/examples/data/sqlc/myprepared"
+	"github.com/watermill-once/watermill-once/examples/data/sqlc/pgbank"
+	"github.com/watermill-once/watermill-once/examples/data/sqlc/pgprepared"
+	"github.com/watermill-once/watermill-once/store"
+	"github.com/watermill-once/watermill-once/store/mysql"
+	"github.com/watermill-once/watermill-once/store/postgres"
+	"github.com/watermill-once/watermill-once/store/storetest"
+)
+
+func openPostgres(t *testing.T, opts ...store.Option) *bank {
+	t.Helper()
+	claims, err := postgres.Open(fresh(t, "pgx", "ONCE_TEST_POSTGRES"), opts...)
+	return newBank(t, claims, err)
+}
+
+func openMariaDB(t *testing.T, opts ...store.Option) *bank {
+	t.Helper()
+	claims, err := mysql.Open(fresh(t, "mysql", "ONCE_TEST_MARIADB"), opts...)
+	return newBank(t, claims, err)
+}
+
+// fresh returns the DSN of an empty schema.
+func fresh(t *testing.T, driver, variable string) string {
+	t.Helper()
+	address := storetest.Address(t, variable)
+	admin, err := sqlx.Open(driver, address)
+	if err != nil {
+		t.Fatal("the address of the server is no DSN")
+	}
+	t.Cleanup(func() { _ = admin.Close() })
+	return storetest.FreshSchema(t, admin, address).DSN
+}
+
+func TestPostgres(t *testing.T) {
+	t.Parallel()
+	d := database{
+		format: sq.Dollar,
+		ent:    dialect.Postgres,
+		bun:    pgdialect.New(),
+		gorm: func(conn gorm.ConnPool) gorm.Dialector {
+			return gormpostgres.New(gormpostgres.Config{Conn: conn})
+		},
+		sqlc: func(tx *sqlx.Tx) Queries { return pgbank.New(tx) },
+		prepared: func(b *bank, on *sqlx.DB) func(*sqlx.Tx) Queries {
+			q, err := pgprepared.Prepare(b.Context(), on)
+			b.closes(q, err)
+			return func(tx *sqlx.Tx) Queries { return q.WithTx(tx.Tx) }
+		},
+	}
+	over(t, openPostgres, func(b *bank) []way { return append(d.ways(b), pgxWay()) })
+}
+
+func TestMariaDB(t *testing.T) {
+	t.Parallel()
+	over(t, openMariaDB, database{
+		format: sq.Question,
+		ent:    dialect.MySQL,
+		bun:    mysqldialect.New(),
+		gorm: func(conn gorm.ConnPool) gorm.Dialector {
+			return gormmysql.New(gormmysql.Config{Conn: conn})
+		},
+		sqlc: func(tx *sqlx.Tx) Queries { return mybank.New(tx) },
+		prepared: func(b *bank, on *sqlx.DB) func(*sqlx.Tx) Queries {
+			q, err := myprepared.Prepare(b.Context(), on)
+			b.closes(q, err)
+			return func(tx *sqlx.Tx) Queries { return q.WithTx(tx.Tx) }
+		},
+	}.ways)
+}
+
+func pgxWay() way {
+	send := func(ctx context.Context, queue func(*pgx.Batch)) error {
+		return postgres.Raw(ctx, func(c *pgx.Conn) error {
+			batch := &pgx.Batch{}
+			queue(batch)
+			return c.SendBatch(ctx, batch).Close()
+		})
+	}
+	again := func(b *pgx.Batch) { b.Queue(`INSERT INTO vouchers (id, message) VALUES ('used', 'again')`) }
+	return way{
+		name: "pgx", handle: Pgx,
+		add: func(ctx context.Context, _ *sqlx.Tx) error {
+			return send(ctx, func(b *pgx.Batch) { queueAdd(b, 1, 100) })
+		},
+		use: func(ctx context.Context, _ *sqlx.Tx) error { return send(ctx, again) },
+		own: []own{
+			{"a batch whose failure is swallowed", func(ctx context.Context, _ *sqlx.Tx) error {
+				_ = postgres.Raw(ctx, func(c *pgx.Conn) error { // it sees what happened, and says so
+					batch := &pgx.Batch{}
+					queueAdd(batch, 1, 100)
+					again(batch)
+					_ = c.SendBatch(ctx, batch).Close()
+					return nil
+				})
+				return nil
+			}, store.ErrDoomed, 0},
+			{"a COPY that fails", func(ctx context.Context, _ *sqlx.Tx) error {
+				_ = postgres.Raw(ctx, func(c *pgx.Conn) error {
+					_, err := c.CopyFrom(ctx, pgx.Identifier{"vouchers"}, []string{"id", "message"}, pgx.CopyFromRows([][]any{{"used", "again"}}))
+					return err
+				})
+				return nil
+			}, store.ErrDoomed, 0},
+			{"Begin and Rollback", func(ctx context.Context, _ *sqlx.Tx) error {
+				_ = postgres.Raw(ctx, func(c *pgx.Conn) error {
+					tx, err := c.Begin(ctx)
+					return errors.Join(err, tx.Rollback(ctx))
+				})
+				return nil
+			}, store.ErrForbidden, 0},
+		},
+	}
+}
