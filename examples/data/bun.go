@@ -57,10 +57,20 @@ type BunOn struct {
 	Conn bun.IConn
 }
 
-// Insert, Update and Select are bun's NewInsert, NewUpdate and NewSelect.
-func (b BunOn) Insert(model any) *bun.InsertQuery { return b.DB.NewInsert().Conn(b.Conn).Model(model) }
-func (b BunOn) Update(model any) *bun.UpdateQuery { return b.DB.NewUpdate().Conn(b.Conn).Model(model) }
-func (b BunOn) Select(model any) *bun.SelectQuery { return b.DB.NewSelect().Conn(b.Conn).Model(model) }
+// Insert is bun's NewInsert.
+func (b BunOn) Insert(model any) *bun.InsertQuery {
+	return b.DB.NewInsert().Conn(b.Conn).Model(model)
+}
+
+// Update is bun's NewUpdate.
+func (b BunOn) Update(model any) *bun.UpdateQuery {
+	return b.DB.NewUpdate().Conn(b.Conn).Model(model)
+}
+
+// Select is bun's NewSelect.
+func (b BunOn) Select(model any) *bun.SelectQuery {
+	return b.DB.NewSelect().Conn(b.Conn).Model(model)
+}
 
 func bunTransfer(ctx context.Context, b BunOn, id string, t Transfer) error {
 	if err := bunAdd(ctx, b, t.From, -t.Cents); err != nil {

@@ -99,6 +99,11 @@ func (d database) squirrelWay() way {
 		},
 		own: []own{{"a cache of statements", func(ctx context.Context, tx *sqlx.Tx) error {
 			return squirrelAdd(ctx, on.RunWith(sq.NewStmtCache(tx)), 1, 100)
+		}, nil, 100}, {"an error of the builder's that is dropped dooms nothing", func(ctx context.Context, tx *sqlx.Tx) error {
+			if _, err := on.RunWith(tx).Insert("vouchers").ExecContext(ctx); err == nil {
+				return errors.New("it was sent without values")
+			}
+			return squirrelAdd(ctx, on.RunWith(tx), 1, 100)
 		}, nil, 100}},
 	}
 }
@@ -111,11 +116,8 @@ func (d database) gormWay(b *bank) way {
 	if err != nil {
 		b.Fatal(err)
 	}
-	session := func(s gorm.Session, use func(db *gorm.DB) error) func(context.Context, *sqlx.Tx) error {
-		return func(ctx context.Context, tx *sqlx.Tx) error {
-			s.Context = ctx
-			return use(GORMOn(ctx, db, tx.Tx).Session(&s))
-		}
+	session := func(use func(db *gorm.DB) error) func(context.Context, *sqlx.Tx) error {
+		return func(ctx context.Context, tx *sqlx.Tx) error { return use(GORMOn(ctx, db, tx.Tx)) }
 	}
 	add := func(db *gorm.DB) error { return gormAdd(db, 1, 100) }
 	// nested adds in the outer, and in a nested transaction that is undone for
@@ -129,26 +131,28 @@ func (d database) gormWay(b *bank) way {
 	}
 	return way{
 		name: "GORM", handle: GORM(db),
-		add: session(gorm.Session{}, add),
-		use: session(gorm.Session{}, func(db *gorm.DB) error {
+		add: session(add),
+		use: session(func(db *gorm.DB) error {
 			return db.Create(&gormVoucher{ID: "used", Message: "again"}).Error
 		}),
 		own: []own{
-			{"Commit", session(gorm.Session{}, func(db *gorm.DB) error {
+			{"Commit", session(func(db *gorm.DB) error {
 				err := add(db)
 				db.Commit()
 				return err
 			}), store.ErrForbidden, 0},
-			{"Rollback", session(gorm.Session{}, func(db *gorm.DB) error {
+			{"Rollback", session(func(db *gorm.DB) error {
 				err := add(db)
 				db.Rollback()
 				return err
 			}), store.ErrForbidden, 0},
-			{"Begin", session(gorm.Session{}, func(db *gorm.DB) error {
+			{"Begin", session(func(db *gorm.DB) error {
 				return errors.Join(add(db), db.Begin().Error)
 			}), gorm.ErrInvalidTransaction, 0},
-			{"a nested transaction", session(gorm.Session{}, nested), nil, 100},
-			{"prepared statements", session(gorm.Session{PrepareStmt: true}, nested), nil, 100},
+			{"a nested transaction", session(nested), nil, 100},
+			{"prepared statements", session(func(db *gorm.DB) error {
+				return nested(db.Session(&gorm.Session{PrepareStmt: true}))
+			}), nil, 100},
 			{"opened on the transaction", func(_ context.Context, tx *sqlx.Tx) error {
 				db, err := open(tx.Tx, false) // and with default transactions
 				return errors.Join(err, nested(db))
