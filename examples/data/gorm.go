@@ -3,12 +3,14 @@ package data
 import (
 	"context"
 	"database/sql"
+	"strings"
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"gorm.io/gorm"
 
 	once "github.com/watermill-once/watermill-once/middleware"
+	"github.com/watermill-once/watermill-once/store"
 )
 
 type gormAccount struct{ ID, Balance int64 }
@@ -39,14 +41,14 @@ func GORM(db *gorm.DB) message.NoPublishHandlerFunc {
 	}
 }
 
-// GORMOn returns a session of db on the claim's transaction, the way that
-// GORM's own Begin makes one. Opening anew for each message, with the
-// transaction as the dialector's Conn, works too; but then each message parses
-// the models again, and MariaDB and SQLite are asked for their version.
+// GORMOn returns a session of db on the claim's transaction, made the way that
+// GORM's own Begin makes one. GORM sees that it is in a transaction: Transaction
+// sets a savepoint, and Begin fails. Opening GORM for each message, with the
+// transaction as the dialector's Conn, is slower and has traps; see the
+// package's documentation.
 //
-// GORM sees that it is in a transaction: Transaction sets a savepoint, and Begin
-// fails. Statements that GORM prepares (PrepareStmt) die with the transaction
-// and gain nothing, so a session on it does not prepare, whatever db does.
+// Statements that GORM prepares (PrepareStmt) die with the transaction and gain
+// nothing, so a session on it does not prepare, whatever db does.
 func GORMOn(ctx context.Context, db *gorm.DB, tx *sql.Tx) *gorm.DB {
 	session := db.Session(&gorm.Session{
 		Context: ctx, // it also makes the session's Statement its own: without, the next line would change db's
@@ -54,8 +56,24 @@ func GORMOn(ctx context.Context, db *gorm.DB, tx *sql.Tx) *gorm.DB {
 		// The claim's is there. GORM would notice by itself, but only after it tried.
 		SkipDefaultTransaction: true,
 	})
-	session.Statement.ConnPool = tx
+	session.Statement.ConnPool = &gormTx{tx} // a pointer: GORM asks whether it is nil
 	return session
+}
+
+// gormTx is a *sql.Tx that undoes a nested transaction although its context has
+// ended. database/sql does not send a statement then, and GORM drops the error
+// of a rollback, so what was to be undone would be committed. That it is no
+// *sql.Tx also keeps GORM's DB method from finding the store's own handle.
+type gormTx struct{ *sql.Tx }
+
+// ExecContext is how GORM sends what returns no rows.
+func (tx *gormTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if strings.HasPrefix(query, "ROLLBACK TO ") {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), store.DefaultRollback)
+		defer cancel()
+	}
+	return tx.Tx.ExecContext(ctx, query, args...)
 }
 
 func gormTransfer(db *gorm.DB, id string, t Transfer) error {

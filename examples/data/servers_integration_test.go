@@ -11,6 +11,7 @@ import (
 	sq "github.com/Masterminds/squirrel"
 	"github.com/jackc/pgx/v5"
 	"github.com/jmoiron/sqlx"
+	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/mysqldialect"
 	"github.com/uptrace/bun/dialect/pgdialect"
 	gormmysql "gorm.io/driver/mysql"
@@ -21,6 +22,7 @@ import (
 	"github.com/watermill-once/watermill-once/examples/data/sqlc/myprepared"
 	"github.com/watermill-once/watermill-once/examples/data/sqlc/pgbank"
 	"github.com/watermill-once/watermill-once/examples/data/sqlc/pgprepared"
+	"github.com/watermill-once/watermill-once/examples/data/sqlc/pgxbank"
 	"github.com/watermill-once/watermill-once/store"
 	"github.com/watermill-once/watermill-once/store/mysql"
 	"github.com/watermill-once/watermill-once/store/postgres"
@@ -67,7 +69,7 @@ func TestPostgres(t *testing.T) {
 			return func(tx *sqlx.Tx) Queries { return q.WithTx(tx.Tx) }
 		},
 	}
-	over(t, openPostgres, func(b *bank) []way { return append(d.ways(b), pgxWay()) })
+	over(t, openPostgres, func(b *bank) []way { return append(d.ways(b), pgxWay(), sqlcPgxWay()) })
 }
 
 func TestMariaDB(t *testing.T) {
@@ -129,5 +131,63 @@ func pgxWay() way {
 				return nil
 			}, store.ErrForbidden, 0},
 		},
+	}
+}
+
+func sqlcPgxWay() way {
+	return way{
+		name: "sqlc, pgx", handle: SqlcPgx,
+		add: func(ctx context.Context, _ *sqlx.Tx) error {
+			return onPgx(ctx, func(q *pgxbank.Queries) error { return sqlcPgxAdd(ctx, q, 1, 100) })
+		},
+		use: func(ctx context.Context, _ *sqlx.Tx) error {
+			return onPgx(ctx, func(q *pgxbank.Queries) error {
+				return sqlcPgxUse(ctx, q, pgxbank.UseVoucherParams{ID: "used", Message: "again"})
+			})
+		},
+	}
+}
+
+// What the documentation warns of, and nobody can prevent.
+
+// A Begin on the raw connection begins nothing, and its Commit is the claim's.
+func TestPgxCommitsTheClaim(t *testing.T) {
+	t.Parallel()
+	b := openPostgres(t)
+	b.reset()
+	err := b.attempt(func(ctx context.Context, _ *sqlx.Tx) error {
+		_ = postgres.Raw(ctx, func(c *pgx.Conn) error {
+			tx, err := c.Begin(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = tx.Exec(ctx, `UPDATE accounts SET balance = balance + 100 WHERE id = 1`)
+			return errors.Join(err, tx.Commit(ctx))
+		})
+		return nil
+	})
+	if !errors.Is(err, store.ErrForbidden) {
+		t.Errorf("%v, want ErrForbidden", err)
+	}
+	b.want(books{One: 1100, Vouchers: 1, Claims: 1})
+}
+
+// A query of bun without its connection, and its RunInTx, go to the pool.
+func TestBunOnThePoolIsOutside(t *testing.T) {
+	t.Parallel()
+	b := openPostgres(t)
+	db := bun.NewDB(b.claims.DB().DB, pgdialect.New())
+	for name, outside := range map[string]func(ctx context.Context) error{
+		"no Conn": func(ctx context.Context) error { return bunAdd(ctx, BunOn{db, nil}, 1, 100) },
+		"RunInTx": func(ctx context.Context) error {
+			return db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error { return bunAdd(ctx, BunOn{db, tx}, 1, 100) })
+		},
+	} {
+		b.reset()
+		err := b.attempt(func(ctx context.Context, _ *sqlx.Tx) error { return errors.Join(outside(ctx), errChanged) })
+		if !errors.Is(err, errChanged) {
+			t.Errorf("%s: %v", name, err)
+		}
+		b.want(books{One: 1100, Vouchers: 1})
 	}
 }
