@@ -3,6 +3,7 @@ package data
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"path/filepath"
 	"testing"
 
@@ -59,9 +60,12 @@ func newBank(t *testing.T, claims *store.SQL, err error) *bank {
 	return b
 }
 
+// quiet: the tests say what they need.
+var quiet = store.WithLogger(slog.New(slog.DiscardHandler))
+
 func openSQLite(t *testing.T, opts ...store.Option) *bank {
 	t.Helper()
-	claims, err := sqlite.Open(filepath.Join(t.TempDir(), "bank.db"), opts...)
+	claims, err := sqlite.Open(filepath.Join(t.TempDir(), "bank.db"), append(opts, quiet)...)
 	return newBank(t, claims, err)
 }
 
@@ -146,7 +150,13 @@ func (b *bank) publish(handle message.NoPublishHandlerFunc, messages ...*message
 	}
 	router.AddPlugin(b.guard.Plugin)
 	broker := gochannel.NewGoChannel(gochannel.Config{BlockPublishUntilSubscriberAck: true}, nil)
-	router.AddConsumerHandler("routed", "transfers", broker, handle)
+	router.AddConsumerHandler("routed", "transfers", broker, func(msg *message.Message) error {
+		if err := handle(msg); err != nil {
+			b.Error(err)
+			return once.ErrSkip // else it would come again for ever
+		}
+		return nil
+	})
 	ended := make(chan error, 1)
 	go func() { ended <- router.Run(context.WithoutCancel(b.Context())) }()
 	select {

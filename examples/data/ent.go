@@ -52,11 +52,13 @@ type entDriver struct {
 
 // Tx sets a savepoint.
 func (d *entDriver) Tx(ctx context.Context) (dialect.Tx, error) {
-	s := &entSavepoint{Driver: d.Driver, ctx: ctx, name: fmt.Sprintf("ent_%d", d.savepoints.Add(1))}
-	return s, s.exec("SAVEPOINT ")
+	s := &entSavepoint{Driver: d.Driver, ctx: context.WithoutCancel(ctx), name: fmt.Sprintf("ent_%d", d.savepoints.Add(1))}
+	return s, s.Exec(ctx, "SAVEPOINT "+s.name, []any{}, nil)
 }
 
-// entSavepoint is what ent takes for its transaction.
+// entSavepoint is what ent takes for its transaction. Its end is sent although
+// the context has ended, since database/sql would drop it, and what was to be
+// undone would be committed with the claim.
 type entSavepoint struct {
 	dialect.Driver
 	ctx  context.Context // Commit and Rollback are given none
@@ -64,22 +66,20 @@ type entSavepoint struct {
 }
 
 // Commit releases the savepoint.
-func (s *entSavepoint) Commit() error { return s.exec("RELEASE SAVEPOINT ") }
+func (s *entSavepoint) Commit() error { return s.end("RELEASE SAVEPOINT ") }
 
-// Rollback undoes what came after the savepoint. ent calls it when a context
-// ended, too, and then it must not end with that context.
+// Rollback undoes what came after the savepoint.
 func (s *entSavepoint) Rollback() error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), store.DefaultRollback)
-	defer cancel()
-	s.ctx = ctx
-	if err := s.exec("ROLLBACK TO SAVEPOINT "); err != nil {
+	if err := s.end("ROLLBACK TO SAVEPOINT "); err != nil {
 		return err
 	}
-	return s.exec("RELEASE SAVEPOINT ")
+	return s.end("RELEASE SAVEPOINT ")
 }
 
-func (s *entSavepoint) exec(statement string) error {
-	return s.Exec(s.ctx, statement+s.name, []any{}, nil)
+func (s *entSavepoint) end(statement string) error {
+	ctx, cancel := context.WithTimeout(s.ctx, store.DefaultRollback)
+	defer cancel()
+	return s.Exec(ctx, statement+s.name, []any{}, nil)
 }
 
 func entTransfer(ctx context.Context, client *ent.Client, id string, t Transfer) error {

@@ -18,8 +18,13 @@ func TestEntsOwnDriverCannotBegin(t *testing.T) {
 	b := openSQLite(t)
 	b.reset()
 	for name, use := range map[string]func(context.Context, *ent.Client) error{
-		"Tx":        func(ctx context.Context, c *ent.Client) error { _, err := c.Tx(ctx); return err },
-		"UpdateOne": func(ctx context.Context, c *ent.Client) error { return c.Account.UpdateOneID(1).AddBalance(1).Exec(ctx) },
+		"Tx": func(ctx context.Context, c *ent.Client) error {
+			_, err := c.Tx(ctx)
+			return err
+		},
+		"UpdateOne": func(ctx context.Context, c *ent.Client) error {
+			return c.Account.UpdateOneID(1).AddBalance(1).Exec(ctx)
+		},
 	} {
 		err := b.attempt(func(ctx context.Context, tx *sqlx.Tx) (err error) {
 			defer func() {

@@ -31,13 +31,13 @@ import (
 
 func openPostgres(t *testing.T, opts ...store.Option) *bank {
 	t.Helper()
-	claims, err := postgres.Open(fresh(t, "pgx", "ONCE_TEST_POSTGRES"), opts...)
+	claims, err := postgres.Open(fresh(t, "pgx", "ONCE_TEST_POSTGRES"), append(opts, quiet)...)
 	return newBank(t, claims, err)
 }
 
 func openMariaDB(t *testing.T, opts ...store.Option) *bank {
 	t.Helper()
-	claims, err := mysql.Open(fresh(t, "mysql", "ONCE_TEST_MARIADB"), opts...)
+	claims, err := mysql.Open(fresh(t, "mysql", "ONCE_TEST_MARIADB"), append(opts, quiet)...)
 	return newBank(t, claims, err)
 }
 
