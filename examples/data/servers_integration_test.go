@@ -55,7 +55,23 @@ func fresh(t *testing.T, driver, variable string) string {
 
 func TestPostgres(t *testing.T) {
 	t.Parallel()
-	d := database{
+	d := onPostgres()
+	over(t, openPostgres, func(b *bank) []way {
+		handle, closeStatements, err := SqlcPrepared(b.Context(), b.claims)
+		b.closes(closer(closeStatements), err)
+		prepared := d.sqlcWay("sqlc, SqlcPrepared", d.sqlc)
+		prepared.handle = handle
+		return append(d.ways(b), pgxWay(), sqlcPgxWay(), prepared)
+	})
+	provesPreparedElsewhere(t, openPostgres, d)
+}
+
+type closer func() error
+
+func (c closer) Close() error { return c() }
+
+func onPostgres() database {
+	return database{
 		format: sq.Dollar,
 		ent:    dialect.Postgres,
 		bun:    pgdialect.New(),
@@ -69,12 +85,17 @@ func TestPostgres(t *testing.T) {
 			return func(tx *sqlx.Tx) Queries { return q.WithTx(tx.Tx) }
 		},
 	}
-	over(t, openPostgres, func(b *bank) []way { return append(d.ways(b), pgxWay(), sqlcPgxWay()) })
 }
 
 func TestMariaDB(t *testing.T) {
 	t.Parallel()
-	over(t, openMariaDB, database{
+	d := onMariaDB()
+	over(t, openMariaDB, d.ways)
+	provesPreparedElsewhere(t, openMariaDB, d)
+}
+
+func onMariaDB() database {
+	return database{
 		format: sq.Question,
 		ent:    dialect.MySQL,
 		bun:    mysqldialect.New(),
@@ -87,7 +108,7 @@ func TestMariaDB(t *testing.T) {
 			b.closes(q, err)
 			return func(tx *sqlx.Tx) Queries { return q.WithTx(tx.Tx) }
 		},
-	}.ways)
+	}
 }
 
 func pgxWay() way {

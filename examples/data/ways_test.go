@@ -33,7 +33,13 @@ type database struct {
 
 func TestSQLite(t *testing.T) {
 	t.Parallel()
-	over(t, openSQLite, database{
+	d := onSQLite()
+	over(t, openSQLite, d.ways)
+	provesPreparedElsewhere(t, openSQLite, d)
+}
+
+func onSQLite() database {
+	return database{
 		format: sq.Question,
 		ent:    dialect.SQLite,
 		bun:    sqlitedialect.New(),
@@ -44,7 +50,7 @@ func TestSQLite(t *testing.T) {
 			b.closes(q, err)
 			return func(tx *sqlx.Tx) Queries { return q.WithTx(tx.Tx) }
 		},
-	}.ways)
+	}
 }
 
 // closes frees prepared statements after the test.
