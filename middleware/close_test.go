@@ -3,6 +3,7 @@ package once_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 
 	once "github.com/watermill-once/watermill-once/middleware"
 	"github.com/watermill-once/watermill-once/store"
+	"github.com/watermill-once/watermill-once/store/sqlite"
 )
 
 func TestClose_ClosesTheStoreOnceAndIsIdempotent(t *testing.T) {
@@ -223,4 +225,26 @@ func TestClose_SecondCallerIsBoundedByItsOwnContext(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Guards share an application's pool, and a store over it: one that closes takes
+// nothing from the other.
+func TestClose_GuardsOnOneStoreCloseIndependently(t *testing.T) {
+	t.Parallel()
+	s := newSQLite(t)
+	shared := sqlite.New(s.db)
+	first := newGuard(t, shared, quick())
+	second := newGuard(t, shared, once.Config{Service: "other", Observer: once.NopObserver{}, PurgeEvery: -1})
+	for i, g := range []*once.Guard{first, second} {
+		if err := handle(g, effectOf)(deliver(t, fmt.Sprint("m", i), "x")); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := first.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := handle(second, effectOf)(deliver(t, "later", "x")); err != nil {
+		t.Errorf("the other guard: %v", err)
+	}
+	s.wantEffects(t, 3)
 }
