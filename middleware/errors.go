@@ -51,7 +51,7 @@ var (
 	// ErrConfig: a setting can never work. Returned by [New], [Guard.Plugin]
 	// and [Guard.Start]; for a message (a handler without a name, one consumer
 	// under two handlers) it is transient, because no message is at fault.
-	ErrConfig = errors.New("the configuration cannot work")
+	ErrConfig = errors.New("once: the configuration cannot work")
 
 	// ErrClosed: the guard is closed, or is being closed, and takes no new
 	// attempt. Transient.
@@ -134,7 +134,14 @@ type attemptError struct {
 func (e *attemptError) Error() string { return plain(e.whole(), maxText) }
 
 func (e *attemptError) whole() string {
-	return fmt.Sprintf("consumer %q, key %q: %v", e.consumer, brief(e.key), e.err)
+	switch { // some messages are refused before they have names
+	case e.consumer == "":
+		return e.err.Error()
+	case e.key == "":
+		return fmt.Sprintf("consumer %q: %v", e.consumer, e.err)
+	default:
+		return fmt.Sprintf("consumer %q, key %q: %v", e.consumer, brief(e.key), e.err)
+	}
 }
 
 func (e *attemptError) Unwrap() error { return e.err }

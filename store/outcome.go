@@ -144,4 +144,4 @@ func orError(a, b error) error {
 
 // DoomedError is what [ErrDoomed] carries: the first failure that was not
 // undone.
-type DoomedError = guarded.Doom
+type DoomedError = guarded.DoomedError

@@ -108,14 +108,14 @@ func (k *keeps) literals(from, to int) string {
 		for _, text := range [][]byte{[]byte(o.UUID), []byte(o.Topic), k.batch.Metadata[i], o.Payload} {
 			s = append(hex.AppendEncode(append(s, ", x'"...), text), '\'')
 		}
-		s = append(append(append(s, ", "...), k.batch.Row.Now...), ')')
+		s = append(append(append(s, ", "...), k.batch.Now...), ')')
 	}
 	return string(s)
 }
 
 func (k *keeps) arguments(i int) (query string, args []any) {
 	o := &k.batch.Outputs[i]
-	query = "INSERT INTO " + k.names.Outputs + outputsInto + string(k.begin(nil, i)) + ", ?, ?, ?, ?, " + k.batch.Row.Now + ")"
+	query = "INSERT INTO " + k.names.Outputs + outputsInto + string(k.begin(nil, i)) + ", ?, ?, ?, ?, " + k.batch.Now + ")"
 	return query, []any{[]byte(o.UUID), []byte(o.Topic), k.batch.Metadata[i], notNil(o.Payload)}
 }
 

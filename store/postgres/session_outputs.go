@@ -16,7 +16,7 @@ func (s *pgxSession) Keep(b *store.Batch) { s.batch = b }
 // keepAndCommit sends the INSERT of the outputs and COMMIT together and waits
 // once. When the INSERT fails the server skips COMMIT.
 func (s *pgxSession) keepAndCommit(ctx context.Context) error {
-	query := keep(s.names, s.batch.Row)
+	query := keep(s.names, s.batch)
 	c, to := cut(s.batch, 0)
 	for to < len(s.batch.Outputs) { // more than one INSERT should carry
 		if _, err := s.conn.Exec(ctx, query, c.native(s.batch)...); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Commit commits tx within ctx. The error is a *Doom when the transaction may
+// Commit commits tx within ctx. The error is a *DoomedError when the transaction may
 // not be committed; it was rolled back then. Otherwise it is the session's.
 func (c *Conn) Commit(ctx context.Context, tx *sqlx.Tx) error {
 	defer c.letGo(tx)
@@ -72,7 +72,7 @@ func (c *Conn) conclude(ctx context.Context, commit bool) error {
 		err = c.undo()
 	}
 	if commit {
-		return &Doom{First: doom}
+		return &DoomedError{First: doom}
 	}
 	return err
 }
@@ -133,7 +133,7 @@ func (c *Conn) abandon(commit bool) error {
 	c.ended, c.left, c.bad = true, true, true
 	if commit {
 		c.dooms(err, true)
-		return &Doom{First: c.doom}
+		return &DoomedError{First: c.doom}
 	}
 	return err
 }
@@ -222,7 +222,7 @@ func (c *Conn) handlerEnds(commit bool) error {
 	}
 	err := c.undo()
 	if commit {
-		return &Doom{First: doom}
+		return &DoomedError{First: doom}
 	}
 	return err
 }
