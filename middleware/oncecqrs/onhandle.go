@@ -18,10 +18,11 @@ import (
 // AckCommandHandlingErrors turns the error into nil before the guard can see
 // it. So without OnCommand what the handler wrote and published until it failed
 // commits together with the claim, unless it was a statement that failed, and
-// no redelivery makes up for the rest. With it everything is rolled back, no claim stays, the message is acked as
-// the option asks for, and the attempt ends as [once.Dropped] with the error. A
-// transient error, such as a deadlock, is no reason to give up on a command:
-// then the message is nacked in spite of the option.
+// no redelivery makes up for the rest. With it everything is rolled back, no
+// claim stays, the message is acked as the option asks for, and the attempt
+// ends as [once.Dropped] with the error. A transient error, such as a deadlock,
+// is no reason to give up on a command: then the message is nacked in spite of
+// the option.
 //
 // next is the processor's own OnHandle; nil means to call the handler. What
 // next returns is what is reported: an error that next itself hides stays
