@@ -56,23 +56,30 @@ func TestW09_ADeadlockIsNacked(t *testing.T) {
 	}
 }
 
-// A deadlock that both servers would let a savepoint undo is answered by nobody:
-// the command comes again and succeeds.
-func TestUndoOnError_ADeadlockIsNoAnswer(t *testing.T) {
+// A deadlock that both servers would let a savepoint undo is answered by nobody,
+// also when the handler calls it by another name: the command comes again and
+// succeeds.
+func TestNewCommandHandler_ADeadlockIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	for _, k := range serverStores() {
-		t.Run(k.name, func(t *testing.T) {
-			t.Parallel()
-			s := newService(t, k.open(t), once.Config{})
-			deadlock := s.deadlockOnce()
-			s.answers(s.backend(ackErrorReplies), oncecqrs.UndoOnErrorWithResult(func(ctx context.Context, cmd *placeOrder) (receipt, error) {
-				return receipt{}, errors.Join(write(ctx, cmd.ID), deadlock(ctx))
-			}))
-			s.run()
-			s.request("c1", "op1", "1")
-			s.wantOutcomes("pay", once.RolledBack, once.Processed)
-			s.wantReplies([2]string{"op1", ""})
-			s.wantEffects("1")
-		})
+		for _, name := range []string{"returned", "renamed"} {
+			t.Run(k.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				s := newService(t, k.open(t), once.Config{})
+				deadlock := s.deadlockOnce()
+				s.answersOnce(func(ctx context.Context, cmd *placeOrder) (receipt, error) {
+					err := errors.Join(write(ctx, cmd.ID), deadlock(ctx))
+					if err != nil && name == "renamed" {
+						err = errBusiness
+					}
+					return receipt{}, err
+				})
+				s.run()
+				s.request("c1", "op1", "1")
+				s.wantOutcomes("pay", once.RolledBack, once.Processed)
+				s.wantReplies([2]string{"op1", ""})
+				s.wantEffects("1")
+			})
+		}
 	}
 }

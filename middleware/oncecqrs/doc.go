@@ -11,7 +11,7 @@
 //
 //   - an error that a processor hides: [OnCommand], [OnEvent], [OnGroupEvent];
 //   - a failure that request-reply answers instead of returning it:
-//     [UndoOnError], [UndoOnErrorWithResult];
+//     [NewCommandHandler], [NewCommandHandlerWithResult];
 //   - messages of a type that a processor ignores: [Handles].
 //
 // It is a package of its own because the core must not link what CQRS needs

@@ -100,7 +100,7 @@ func ExampleOnCommand() {
 }
 
 // A command that fails is answered, and leaves nothing but its answer.
-func ExampleUndoOnErrorWithResult() {
+func ExampleNewCommandHandlerWithResult() {
 	x := openExample(once.Config{})
 	replies := gochannel.NewGoChannel(gochannel.Config{}, nil)
 	defer replies.Close()
@@ -116,8 +116,7 @@ func ExampleUndoOnErrorWithResult() {
 	pay := func(ctx context.Context, cmd *placeOrder) (receipt, error) {
 		return receipt{}, errors.Join(write(ctx, cmd.ID), errors.New("the card was declined"))
 	}
-	x.commands(cqrs.CommandProcessorConfig{},
-		requestreply.NewCommandHandlerWithResult("pay", backend, oncecqrs.UndoOnErrorWithResult(pay)))
+	x.commands(cqrs.CommandProcessorConfig{}, oncecqrs.NewCommandHandlerWithResult("pay", backend, pay))
 
 	answers, err := backend.ListenForNotifications(context.Background(), requestreply.BackendListenForNotificationsParams{OperationID: "op"})
 	check(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/components/requestreply"
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/watermill-once/watermill-once/middleware/oncecqrs"
 	"github.com/watermill-once/watermill-once/store/storetest"
 )
 
@@ -51,6 +52,12 @@ func pay(err func() error) func(context.Context, *placeOrder) (receipt, error) {
 func (s *service) answers(b *requestreply.PubSubBackend[receipt], handle func(context.Context, *placeOrder) (receipt, error)) {
 	s.Helper()
 	s.commands(nil, requestreply.NewCommandHandlerWithResult[placeOrder, receipt]("pay", b, handle))
+}
+
+// answersOnce adds one that answers failures.
+func (s *service) answersOnce(handle func(context.Context, *placeOrder) (receipt, error)) {
+	s.Helper()
+	s.commands(nil, oncecqrs.NewCommandHandlerWithResult[placeOrder, receipt]("pay", s.backend(ackErrorReplies), handle))
 }
 
 // request has the broker bring a command that asks for a reply, and returns

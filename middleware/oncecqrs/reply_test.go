@@ -3,6 +3,7 @@ package oncecqrs_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/ThreeDotsLabs/watermill/components/cqrs"
@@ -66,15 +67,15 @@ func TestW09_AFailureThatIsAnsweredCommitsHalfOfTheWork(t *testing.T) {
 	})
 }
 
-func TestW09_UndoOnErrorAnswersAFailureOnce(t *testing.T) {
+func TestW09_NewCommandHandlerAnswersAFailureOnce(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(_ *testing.T, s *service) {
 		bus := s.eventBus()
 		handle := pay(always(errBusiness))
-		s.answers(s.backend(ackErrorReplies), oncecqrs.UndoOnErrorWithResult(func(ctx context.Context, cmd *placeOrder) (receipt, error) {
+		s.answersOnce(func(ctx context.Context, cmd *placeOrder) (receipt, error) {
 			r, err := handle(ctx, cmd)
 			return r, errors.Join(bus.Publish(ctx, orderPlaced{cmd.ID}), err)
-		}))
+		})
 		s.run()
 		s.request("c1", "op1", "1")
 		s.request("c1", "op1", "1")
@@ -85,11 +86,11 @@ func TestW09_UndoOnErrorAnswersAFailureOnce(t *testing.T) {
 	})
 }
 
-func TestUndoOnError_ATransientErrorIsNoAnswer(t *testing.T) {
+func TestNewCommandHandler_ATransientErrorIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(_ *testing.T, s *service) {
 		handle := pay(first(store.WithClass(store.ClassTransient, errBusiness)))
-		s.answers(s.backend(ackErrorReplies), oncecqrs.UndoOnErrorWithResult(handle))
+		s.answersOnce(handle)
 		s.run()
 		s.request("c1", "op1", "1")
 		s.wantOutcomes("pay", once.RolledBack, once.Processed)
@@ -100,7 +101,7 @@ func TestUndoOnError_ATransientErrorIsNoAnswer(t *testing.T) {
 
 // A statement that fails may be a deadlock, so it is no answer, unless the
 // handler itself says that it is.
-func TestUndoOnError_AFailedStatement(t *testing.T) {
+func TestNewCommandHandler_AFailedStatement(t *testing.T) {
 	t.Parallel()
 	insert := func(ctx context.Context) error {
 		tx, err := once.Tx(ctx)
@@ -121,13 +122,13 @@ func TestUndoOnError_AFailedStatement(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onEachStore(t, func(_ *testing.T, s *service) {
-				s.answers(s.backend(ackErrorReplies), oncecqrs.UndoOnErrorWithResult(func(ctx context.Context, cmd *placeOrder) (receipt, error) {
+				s.answersOnce(func(ctx context.Context, cmd *placeOrder) (receipt, error) {
 					err := write(ctx, cmd.ID)
 					if failed := c.statement(ctx); failed != nil {
 						err = errBusiness
 					}
 					return receipt{}, err
-				}))
+				})
 				s.router.AddMiddleware(hideErrors) // outside, so that what fails comes once
 				s.run()
 				s.request("c1", "op1", "1")
@@ -152,12 +153,8 @@ func noRow(ctx context.Context) error {
 	return tx.GetContext(ctx, &id, `SELECT id FROM effects WHERE id = 'nobody'`)
 }
 
-func TestUndoOnError_WithoutAResult(t *testing.T) {
+func TestNewCommandHandler_WithoutAResult(t *testing.T) {
 	t.Parallel()
-	handle := oncecqrs.UndoOnError(func(context.Context, *placeOrder) error { return nil })
-	if err := handle(t.Context(), &placeOrder{}); !errors.Is(err, once.ErrNoTx) {
-		t.Errorf("outside of an attempt: %v", err)
-	}
 	onEachStore(t, func(_ *testing.T, s *service) {
 		b, err := requestreply.NewPubSubBackend(requestreply.PubSubBackendConfig{
 			Publisher: s.guard.Publisher(s.out), AckCommandErrors: true,
@@ -168,9 +165,17 @@ func TestUndoOnError_WithoutAResult(t *testing.T) {
 		if err != nil {
 			s.Fatal(err)
 		}
-		s.commands(nil, requestreply.NewCommandHandler("pay", b, oncecqrs.UndoOnError(func(ctx context.Context, cmd *placeOrder) error {
+		handler := oncecqrs.NewCommandHandler("pay", b, func(ctx context.Context, cmd *placeOrder) error {
 			return errors.Join(write(ctx, cmd.ID), errBusiness)
-		})))
+		})
+		if err := handler.Handle(t.Context(), &placeOrder{}); err == nil || !strings.Contains(err.Error(), "cqrs.CommandProcessor") {
+			t.Errorf("outside of a processor: %v", err)
+		}
+		outside := cqrs.CtxWithOriginalMessage(t.Context(), message.NewMessage("m", nil))
+		if err := handler.Handle(outside, &placeOrder{}); !errors.Is(err, once.ErrNoTx) {
+			t.Errorf("outside of an attempt: %v", err)
+		}
+		s.commands(nil, handler)
 		s.run()
 		s.request("c1", "op1", "1")
 		s.wantEffects()
