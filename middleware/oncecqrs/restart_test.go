@@ -95,3 +95,28 @@ func TestBus_ManyAtOnce(t *testing.T) {
 		s.wantEffects(want...)
 	})
 }
+
+// A command that is sent again is a duplicate if its sender says which it is.
+func TestCommand_ASenderGivesItAnIdentity(t *testing.T) {
+	t.Parallel()
+	s := newService(t, openSQLite(t), once.Config{})
+	s.commands(nil, mailer())
+	bus, err := cqrs.NewCommandBusWithConfig(s.broker, cqrs.CommandBusConfig{
+		GeneratePublishTopic: func(p cqrs.CommandBusGeneratePublishTopicParams) (string, error) { return p.CommandName, nil },
+		Marshaler:            marshaler(),
+		OnSend: func(p cqrs.CommandBusOnSendParams) error {
+			p.Message.UUID = p.Command.(sendMail).ID
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.run()
+	for range 2 {
+		if err := bus.Send(t.Context(), sendMail{"1"}); err != nil {
+			t.Error(err)
+		}
+	}
+	s.wantOutcomes("mail", once.Processed, once.Duplicate)
+}
