@@ -81,9 +81,11 @@ func (d *decorated) send(topic string, msg *message.Message, ref *outputRef) err
 		d.guard.outputFailed(msg.Context(), OutputFailed{
 			Consumer: d.guard.consumerOf(msg.Context()), Topic: topic, UUID: msg.UUID, ID: ref.id, Err: err,
 		})
+		d.guard.handovers.failed(ref.id)
 		return err
 	}
 	d.guard.sent.add(ref.id)
+	d.guard.handovers.sent(ref.id)
 	return nil
 }
 

@@ -32,6 +32,7 @@ type Guard struct {
 	routes     routes
 	publishes  atomic.Bool // there is a Publisher
 	sent       sentOutputs
+	handovers  handovers
 
 	started atomic.Bool
 	closing chan struct{}   // closed when Close begins

@@ -24,7 +24,7 @@ import (
 //
 // When one of the messages cannot be sent after the commit, the consumed
 // message is nacked ([Unsent]) and its redelivery, a duplicate, sends what is
-// left; if none comes, the relay does. Every message is sent at least once and
+// left. If none comes, or one message failed three times, the relay does. Every message is sent at least once and
 // always with one UUID, metadata and payload.
 //
 // Close waits for the attempts in flight, at most Config.Drain, and closes pub.

@@ -115,6 +115,7 @@ func (r *relay) one(ctx context.Context, o store.Output) (f store.Failure, ok bo
 	if err = publishSafely(ctx, route, o); err == nil {
 		delete(r.failed, o.ID)
 		delete(r.circuits, o.Topic)
+		r.guard.handovers.sent(o.ID)
 		return f, true
 	}
 	f = r.failure(o, route, err)

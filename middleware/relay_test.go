@@ -3,6 +3,7 @@ package once_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -355,4 +356,39 @@ func TestRelay_StoreThatIsAway(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A broker that refuses one output keeps neither the message nor those behind it
+// back: after some tries the relay has it.
+func TestB61_AnOutputThatIsRefusedBlocksNoMessage(t *testing.T) {
+	for name, build := range map[string]func(*stage){
+		"returned": func(st *stage) {
+			st.router.AddHandler("h", "t", st.bus.channel, "out", st.sink, func(msg *message.Message) ([]*message.Message, error) {
+				return []*message.Message{message.NewMessage("of "+msg.UUID, nil), message.NewMessage("second of "+msg.UUID, nil)}, nil
+			})
+		},
+		"published": consumer(func(pub message.Publisher, msg *message.Message) error {
+			return pub.Publish("out", derived(msg, "of "+msg.UUID), derived(msg, "second of "+msg.UUID))
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newFake()
+			st := setUp(t, s, nil, func(st *stage) {
+				st.sink.fail = func(_ string, msg *message.Message) error {
+					if msg.UUID == "of bad" {
+						return errSink
+					}
+					return nil
+				}
+			}, build)
+			st.deliver(t, "bad")
+			st.deliver(t, "good")
+			st.wantSent(t, "second of bad", "of good", "second of good")
+			left := s.left(fakeKey{"svc/h", "bad"})
+			if !slices.ContainsFunc(left, func(o store.Output) bool { return o.UUID == "of bad" }) {
+				t.Errorf("the refused one is not stored any more: %+v", left)
+			}
+		})
+	}
 }

@@ -11,18 +11,19 @@ import (
 
 // send sends the outputs that are not sent yet, in the order in which the
 // handler produced them: published ones now, returned ones by giving them to the
-// router. It stops at the first that fails, so that none overtakes it.
+// router. It stops at the first that fails, so that none overtakes it, unless
+// that one is the relay's by now.
 func (a *attempt) send() error {
 	for i, o := range a.result.Unsent {
-		if a.result.Duplicate && a.guard.sent.has(o.ID) {
-			continue // by this process, which has not come to note it
+		if a.result.Duplicate && (a.guard.sent.has(o.ID) || a.guard.handovers.has(o.ID)) {
+			continue // sent by this process, which has not come to mark it; or the relay's
 		}
 		p := a.producedAt(i, o)
 		if o.Returned && a.answers(o) {
 			a.answer = append(a.answer, a.answerOf(p))
 			continue
 		}
-		if err := a.sendNow(p); err != nil {
+		if err := a.sendNow(p); err != nil && !a.guard.handovers.failed(o.ID) {
 			a.answer = nil
 			return fmt.Errorf("%w: output %d of %d, to topic %q: %w", ErrUnsent, i+1, len(a.result.Unsent), o.Topic, err)
 		}
@@ -69,6 +70,7 @@ func (a *attempt) sendNow(p *produced) error {
 		return err
 	}
 	a.guard.sent.add(p.ID)
+	a.guard.handovers.sent(p.ID)
 	return nil
 }
 
