@@ -13,20 +13,20 @@
 //	out after        the commit, at once: 6 ms    the next poll: 112 ms of a 50 ms
 //	(median seen)    and 19 ms                    poll on PostgreSQL, 60 ms on
 //	                                              MariaDB; the default is 1 s
-//	who waits for    the attempt: the consumed    nobody: it is acked after its
-//	a slow broker    message is acked when its    commit, also while that broker is
-//	                 outputs are out              away for an hour
+//	who waits for    the attempt: it is acked     nobody: it is acked after its
+//	a slow broker    when its outputs are out,    commit, whatever that broker does
+//	                 or after three tries
 //	who waits else   nobody                       PostgreSQL: the daemon, for the
 //	                                              oldest writing transaction of the
 //	                                              whole server. MariaDB: handlers,
 //	                                              for the daemon to hand over what
 //	                                              it has read
 //	order            as one attempt produced      of the commits, one after another
-//	                 them; the relay's is not
-//	                 promised
-//	what sends       a duplicate, then a relay;   the daemon, for ever; what cannot
-//	again            what fails too often is      be sent holds up all behind it
-//	                 set aside
+//	                 them, until one fails
+//	what sends       duplicates, three times in   the daemon, for ever; what cannot
+//	again            all, then a relay; what      be sent holds up all behind it
+//	                 fails too often is set
+//	                 aside
 //	needs            nothing                      tables made before ([Migrate]), a
 //	                                              daemon that somebody runs and
 //	                                              watches, somebody who deletes old
@@ -37,8 +37,8 @@
 // kind of difference, not its size.
 //
 // Take stored outputs unless a reason speaks for the forwarder: consuming must
-// go on while the broker that is published to is away; what is published must
-// keep the order of the commits; or a forwarder is there already. Where the order
+// not be slowed while the broker that is published to is away; what is published
+// must keep the order of the commits; or a forwarder is there already. Where the order
 // matters run one daemon, and see that a message that cannot be sent is noticed.
 //
 // On MariaDB a handler that publishes twice can deadlock with the daemon. The
