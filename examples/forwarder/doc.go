@@ -38,9 +38,7 @@
 //
 // Take stored outputs unless a reason speaks for the forwarder: consuming must
 // not be slowed while the broker that is published to is away; what is published
-// must keep the order of the commits; or a forwarder is there already. Where the order
-// matters run one daemon, and see that a message that cannot be sent is noticed.
-//
-// On MariaDB a handler that publishes twice can deadlock with the daemon. The
-// guard rolls it back and lets it run again, as for every deadlock.
+// must keep the order of the commits; or a forwarder is there already. Where the
+// order matters run one daemon, and see that a message that cannot be sent is
+// noticed.
 package forwarder
