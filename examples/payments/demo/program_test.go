@@ -86,7 +86,7 @@ func TestNoProcessIsLeftBehind(t *testing.T) {
 			temp := t.TempDir()
 			cmd := program(t, "-messages=100000", "-kills=1000")
 			cmd.Env = append(cmd.Env, "TMPDIR="+temp)
-			stderr := startAndSee(t, cmd, "killed with")
+			stderr := startAndSee(t, cmd, "killed between")
 			if err := cmd.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}

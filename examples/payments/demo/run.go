@@ -8,14 +8,23 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/watermill-once/watermill-once/examples/payments"
+)
+
+const (
+	receiptsPoll = 50 * time.Millisecond
+	// receiptsBound is how long a receipt may take when all transfers were
+	// acked: longer than the relay needs.
+	receiptsBound = 2*relayLease + relayAge
 )
 
 // result is what one run came to.
 type result struct {
 	guarding   guarding
 	audit      audit
+	receipts   receiptAudit
 	messages   int
 	deliveries int
 	duplicates int
@@ -30,7 +39,7 @@ func runAll(ctx context.Context, o options, out io.Writer) ([]result, error) {
 	show := newDisplay(os.Stderr)
 	results := make([]result, 0, len(guardings))
 	for _, g := range guardings {
-		r := &run{options: o, guarding: g, plan: p, tally: newTally(len(p.sendings)), show: show}
+		r := &run{options: o, guarding: g, plan: p, tally: newTally(len(p.sendings)), receipts: newReceipts(p), show: show}
 		result, err := r.do(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", g, err)
@@ -46,6 +55,7 @@ type run struct {
 	guarding guarding
 	plan     *plan
 	tally    *tally
+	receipts *receipts
 	show     display
 
 	database *database
@@ -71,6 +81,9 @@ func (r *run) do(ctx context.Context) (_ result, err error) {
 	if err != nil {
 		return result{}, err
 	}
+	if err := r.broker.collect(ctx, r.receipts); err != nil {
+		return result{}, why(ctx, err)
+	}
 	return r.result(ctx, kills)
 }
 
@@ -95,7 +108,7 @@ func (r *run) consumeAll(ctx context.Context) (kills int, err error) {
 		}
 	}()
 	for {
-		again, err := r.consumeOnce(ctx, r.killPoint(kills), finished)
+		again, err := r.consumeOnce(ctx, r.nextKill(kills), finished)
 		if err != nil || !again {
 			return kills, err
 		}
@@ -103,17 +116,17 @@ func (r *run) consumeAll(ctx context.Context) (kills int, err error) {
 	}
 }
 
-func (r *run) killPoint(kills int) int {
-	if kills < len(r.plan.killAt) {
-		return r.plan.killAt[kills]
+func (r *run) nextKill(kills int) kill {
+	if kills < len(r.plan.kills) {
+		return r.plan.kills[kills]
 	}
-	return 0
+	return kill{}
 }
 
 // consumeOnce is the life of one consumer. again says that it was killed.
-func (r *run) consumeOnce(ctx context.Context, killAt int, finished <-chan error) (again bool, err error) {
-	r.tally.nextConsumer(killAt)
-	p, err := startProcess(ctx, r.assignment(), r.heard)
+func (r *run) consumeOnce(ctx context.Context, k kill, finished <-chan error) (again bool, err error) {
+	r.tally.nextConsumer(k)
+	p, err := startProcess(ctx, r.assignment(k), r.heard)
 	if err != nil {
 		return false, err
 	}
@@ -130,14 +143,40 @@ func (r *run) consumeOnce(ctx context.Context, killAt int, finished <-chan error
 		if err != nil {
 			return false, why(ctx, err)
 		}
+		if err := r.awaitReceipts(ctx); err != nil {
+			return false, why(ctx, err)
+		}
 		return false, p.stop()
 	case <-p.exited:
 		if !p.killed {
 			return false, why(ctx, errors.Join(errGone, p.failure))
 		}
 		_, inFlight := r.tally.now()
-		r.show.killed(inFlight)
+		r.show.killed(k.moment, inFlight)
 		return true, nil
+	}
+}
+
+// awaitReceipts gives the relay of the last consumer time to send what is
+// missing. Only this library has one.
+func (r *run) awaitReceipts(ctx context.Context) error {
+	ticker := time.NewTicker(receiptsPoll)
+	defer ticker.Stop()
+	bound := time.After(receiptsBound)
+	for {
+		if err := r.broker.collect(ctx, r.receipts); err != nil {
+			return err
+		}
+		if r.guarding != byOnce || r.receipts.complete() {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-bound:
+			return nil // those are lost
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 
@@ -149,13 +188,15 @@ func why(ctx context.Context, err error) error {
 	return err
 }
 
-func (r *run) assignment() assignment {
+func (r *run) assignment(k kill) assignment {
+	done, _ := r.tally.now()
 	a := assignment{
 		Guarding: r.guarding,
 		Broker:   r.options.broker,
 		Store:    r.options.store,
 		DSN:      r.database.dsn,
 		Seed:     r.options.seed,
+		Hang:     hang{Moment: k.moment, After: max(0, k.at-done)},
 		Verbose:  r.options.verbose,
 	}
 	r.broker.assign(&a)
@@ -165,6 +206,9 @@ func (r *run) assignment() assignment {
 // heard takes a consumer's report, and says when to kill it.
 func (r *run) heard(report report) (kill bool) {
 	kill = r.tally.apply(report)
+	if report.Event == eventReceipt {
+		r.receipts.note(report.Receipt)
+	}
 	done, _ := r.tally.now()
 	r.show.progress(done)
 	return kill
@@ -179,6 +223,7 @@ func (r *run) result(ctx context.Context, kills int) (result, error) {
 	return result{
 		guarding:   r.guarding,
 		audit:      newLedger(r.plan).audit(books),
+		receipts:   r.receipts.audit(),
 		messages:   len(r.plan.orders),
 		deliveries: r.tally.deliveries,
 		duplicates: r.tally.duplicates,
