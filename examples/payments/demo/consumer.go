@@ -114,7 +114,7 @@ func (c *consumer) router() (*message.Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	publisher := newSender(c.source.publisher, c.reports, c.origins, c.assignment.Hang)
+	publisher := newSender(c.source.publisher, c.reports, c.origins.of, c.assignment.Hang)
 	router.AddHandler("transfer", c.source.topic, c.source.subscriber, c.source.receiptsTopic, publisher, handler)
 	return router, nil
 }

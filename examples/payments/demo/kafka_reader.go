@@ -87,6 +87,9 @@ func (r *topicReader) close() error {
 	if r.consumer == nil {
 		return nil
 	}
+	for _, p := range r.places {
+		p.messages.AsyncClose() // each waits for its fetch, so all of them together
+	}
 	var errs []error
 	for _, p := range r.places {
 		errs = append(errs, p.messages.Close())

@@ -43,11 +43,15 @@ func (o *origins) observe(_ context.Context, e once.Event) {
 // of looks at a receipt that is about to be sent. The router's messages know the
 // handler, the relay's do not.
 func (o *origins) of(msg *message.Message) sentBy {
-	if message.HandlerNameFromCtx(msg.Context()) == "" {
+	return o.whose(message.HandlerNameFromCtx(msg.Context()), msg.Payload)
+}
+
+func (o *origins) whose(handler string, payload []byte) sentBy {
+	if handler == "" {
 		return byRelay
 	}
 	var r payments.Receipt
-	_ = json.Unmarshal(msg.Payload, &r) // one that cannot be read is of no transfer
+	_ = json.Unmarshal(payload, &r) // one that cannot be read is of no transfer
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.left[r.Transfer] {

@@ -26,7 +26,7 @@ type moment string
 
 const (
 	// anywhere is wherever the messages in flight happen to be.
-	anywhere      moment = "anywhere"
+	anywhere      moment = "at random"
 	beforeSending moment = "between commit and sending"
 	afterSending  moment = "between sending and marking"
 )

@@ -21,7 +21,7 @@ type receipts struct {
 type arrivals struct {
 	total    int
 	contents map[content]bool
-	first    sentBy
+	sentBy   map[sentBy]bool
 }
 
 // content is what has to be the same each time that a receipt arrives.
@@ -46,11 +46,12 @@ func (l *receipts) note(r receipt) {
 	}
 	a := l.arrived[about.Transfer]
 	if a == nil {
-		a = &arrivals{contents: map[content]bool{}, first: r.SentBy}
+		a = &arrivals{contents: map[content]bool{}, sentBy: map[sentBy]bool{}}
 		l.arrived[about.Transfer] = a
 	}
 	a.total++
 	a.contents[content{r.UUID, r.Payload}] = true
+	a.sentBy[r.SentBy] = true
 }
 
 // complete reports whether each transfer has one.
@@ -71,7 +72,8 @@ type receiptAudit struct {
 	// strange counts receipts that are no transfer's, or name another sum.
 	strange int
 	// byDuplicate and byRelay count the transfers whose receipt was not sent by
-	// the process that made the transfer: it had died.
+	// the attempt that made the transfer, because it had died, and who did it.
+	// Both may have.
 	byDuplicate, byRelay int
 }
 
@@ -85,14 +87,19 @@ func (l *receipts) audit() receiptAudit {
 		if len(of.contents) > 1 {
 			a.doubled++
 		}
-		switch of.first {
-		case byDuplicate:
-			a.byDuplicate++
-		case byRelay:
-			a.byRelay++
-		}
+		a.byDuplicate += of.rescued(byDuplicate)
+		a.byRelay += of.rescued(byRelay)
 	}
 	return a
+}
+
+// rescued is 1 when by did what the attempt did not. The order of arrival would
+// not tell: partitions are read one after the other.
+func (a *arrivals) rescued(by sentBy) int {
+	if a.sentBy[by] && !a.sentBy[byAttempt] {
+		return 1
+	}
+	return 0
 }
 
 // right reports whether every transfer has a receipt, and only one.

@@ -14,15 +14,15 @@ const sentByField = "sent_by"
 type sender struct {
 	message.Publisher
 	reports *reporter
-	origins *origins
+	origin  func(*message.Message) sentBy
 	hang    hang
 	hung    atomic.Bool
 	// waitForEnd is where it hangs: it never returns.
 	waitForEnd func()
 }
 
-func newSender(to message.Publisher, reports *reporter, o *origins, h hang) *sender {
-	return &sender{Publisher: to, reports: reports, origins: o, hang: h, waitForEnd: func() { select {} }}
+func newSender(to message.Publisher, reports *reporter, origin func(*message.Message) sentBy, h hang) *sender {
+	return &sender{Publisher: to, reports: reports, origin: origin, hang: h, waitForEnd: func() { select {} }}
 }
 
 func (s *sender) Publish(topic string, messages ...*message.Message) error {
@@ -37,9 +37,12 @@ func (s *sender) Publish(topic string, messages ...*message.Message) error {
 // send returns before the guard has noted that the receipt was sent, and begins
 // when what it is about was committed.
 func (s *sender) send(topic string, msg *message.Message) error {
-	by := s.origins.of(msg)
+	if s.hung.Load() { // nor does another way out exist for the receipt that hangs
+		s.waitForEnd()
+	}
+	by := s.origin(msg)
 	s.maybeHang(beforeSending, by)
-	labelled := msg.Copy()
+	labelled := msg.CopyWithContext()
 	labelled.Metadata.Set(sentByField, string(by))
 	if err := s.Publisher.Publish(topic, labelled); err != nil {
 		return err
@@ -48,7 +51,7 @@ func (s *sender) send(topic string, msg *message.Message) error {
 	return nil
 }
 
-// maybeHang hangs once, in the first receipt after so many acks. It has to be
+// maybeHang hangs in the first receipt after so many acks. It has to be
 // one whose handler has just run; the others have been through this.
 func (s *sender) maybeHang(m moment, by sentBy) {
 	if m != s.hang.Moment || by != byAttempt || s.reports.acks() < s.hang.After || s.hung.Swap(true) {

@@ -42,8 +42,8 @@ var header = [][]string{
 }
 
 var receiptHeader = [][]string{
-	{"receipts", "expected", "found", "lost", "doubled", "repeated", "sent by the", "sent by"},
-	{"", "", "", "", "(two UUIDs)", "(same UUID)", "redelivery", "the relay"},
+	{"receipts", "expected", "found", "lost", "doubled", "repeated", "sent by a", "sent by"},
+	{"", "", "", "", "(two UUIDs)", "(same UUID)", "duplicate", "the relay"},
 }
 
 func receiptRow(r result) []string {

@@ -67,8 +67,8 @@ func TestTallyAllAcked(t *testing.T) {
 			t.Fatal("too early")
 		default:
 		}
-		y.apply(report{eventDelivered, sending})
-		y.apply(report{eventAcked, sending})
+		y.apply(said(eventDelivered, sending))
+		y.apply(said(eventAcked, sending))
 	}
 	<-y.allAcked
 }
