@@ -28,4 +28,4 @@ func (p pipePublisher) Close() error { return nil }
 // travel is the way to a broker or back. Within a machine it takes no time, so
 // hardly any kill would hit between the commit and the ack, where all the trouble
 // comes from.
-func travel() { <-time.After(5*time.Millisecond + rand.N(20*time.Millisecond)) }
+func travel() { <-time.After(3*time.Millisecond + rand.N(10*time.Millisecond)) }
