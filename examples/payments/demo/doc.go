@@ -13,10 +13,11 @@
 //	  plan.go       what is sent, when to kill     consumer.go      router, handler, reports
 //	  ledger.go     what the books should say      guarding.go      the three ways
 //	  receipts.go   what arrived of what was sent  faults.go        the handler fails now and then
-//	  run.go        starts, kills, audits          sender.go        how receipts leave it
-//	  process.go    the child's process            origins.go       who sends them
-//	  gochannel.go, kafka.go   how messages get    gochannel_consumer.go, kafka_consumer.go,
-//	  there; kafka_reader.go   and come back       pipe_publisher.go
+//	  run.go        one run and its audit          sender.go        how receipts leave it
+//	  consumers.go  starts and kills them          origins.go       who sends them
+//	  process.go    one of them, from outside      pipe_publisher.go
+//	  gochannel.go, kafka.go   how messages get    gochannel_consumer.go, kafka_consumer.go
+//	  there; kafka_reader.go   and come back
 //	protocol.go     what they say to each other
 //	database.go     one empty database a run
 //
