@@ -30,17 +30,18 @@ func inside(t *testing.T) map[string]struct {
 		refused bool
 		warned  bool
 	}{
-		"Retry":         {m: middleware.Retry{MaxRetries: 3, Logger: watermill.NopLogger{}}.Middleware, refused: true},
-		"PoisonQueue":   {m: poison, refused: true},
-		"InstantAck":    {m: middleware.InstantAck, refused: true},
-		"Duplicator":    {m: middleware.Duplicator, refused: true},
-		"Deduplicator":  {m: (&middleware.Deduplicator{Repository: neverSeen{}, KeyFactory: middleware.NewMessageHasherSHA256(64), Timeout: time.Second}).Middleware, refused: true},
-		"IgnoreErrors":  {m: middleware.NewIgnoreErrors(nil).Middleware, warned: true},
-		"Throttle":      {m: middleware.NewThrottle(1000, time.Second).Middleware, warned: true},
-		"Timeout":       {m: middleware.Timeout(time.Minute)},
-		"Recoverer":     {m: middleware.Recoverer},
-		"CorrelationID": {m: middleware.CorrelationID},
-		"DelayOnError":  {m: (&middleware.DelayOnError{}).Middleware},
+		"Retry":          {m: middleware.Retry{MaxRetries: 3, Logger: watermill.NopLogger{}}.Middleware, refused: true},
+		"PoisonQueue":    {m: poison, refused: true},
+		"InstantAck":     {m: middleware.InstantAck, refused: true},
+		"Duplicator":     {m: middleware.Duplicator, refused: true},
+		"Deduplicator":   {m: (&middleware.Deduplicator{Repository: neverSeen{}, KeyFactory: middleware.NewMessageHasherSHA256(64), Timeout: time.Second}).Middleware, refused: true},
+		"IgnoreErrors":   {m: middleware.NewIgnoreErrors(nil).Middleware, warned: true},
+		"Throttle":       {m: middleware.NewThrottle(1000, time.Second).Middleware, warned: true},
+		"CircuitBreaker": {m: newBreaker(time.Hour), warned: true},
+		"DelayOnError":   {m: (&middleware.DelayOnError{}).Middleware, warned: true},
+		"Timeout":        {m: middleware.Timeout(time.Minute)},
+		"Recoverer":      {m: middleware.Recoverer},
+		"CorrelationID":  {m: middleware.CorrelationID},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
@@ -50,7 +51,7 @@ var (
 	// ErrConfig: a setting can never work. Returned by [New], [Guard.Plugin]
 	// and [Guard.Start]; for a message (a handler without a name, one consumer
 	// under two handlers) it is transient, because no message is at fault.
-	ErrConfig = errors.New("the configuration cannot work")
+	ErrConfig = errors.New("once: the configuration cannot work")
 
 	// ErrClosed: the guard is closed, or is being closed, and takes no new
 	// attempt. Transient.
@@ -122,30 +123,72 @@ func recovered(err error) error {
 }
 
 // attemptError says which message of which consumer failed; it is the one layer
-// that the guard adds.
+// that the guard adds. Its text is bounded and plain, because a poison queue
+// writes it into a header, which a broker refuses if it is too long; what it
+// wraps is whole, and is what the log gets.
 type attemptError struct {
 	consumer, key string
 	err           error
 }
 
-func (e *attemptError) Error() string {
-	return fmt.Sprintf("consumer %q, key %q: %v", e.consumer, brief(e.key), e.err)
+func (e *attemptError) Error() string { return plain(e.whole(), maxText) }
+
+func (e *attemptError) whole() string {
+	switch { // some messages are refused before they have names
+	case e.consumer == "":
+		return e.err.Error()
+	case e.key == "":
+		return fmt.Sprintf("consumer %q: %v", e.consumer, e.err)
+	default:
+		return fmt.Sprintf("consumer %q, key %q: %v", e.consumer, brief(e.key), e.err)
+	}
 }
 
 func (e *attemptError) Unwrap() error { return e.err }
 
-// maxShown bounds a key in errors and logs: a broker refuses headers that are
-// too long, and a poison queue writes the error into one.
-const maxShown = 128
+const (
+	// maxShown bounds a key in errors and logs, maxText the text of an error,
+	// maxLogged that of an error in the log, in bytes.
+	maxShown  = 128
+	maxText   = 1 << 10
+	maxLogged = 64 << 10
+)
 
-// brief shortens s for people, never inside a character.
+// wholeText is what the log says of an error.
+func wholeText(err error) string {
+	if err == nil {
+		return ""
+	}
+	if e, ok := errors.AsType[*attemptError](err); ok {
+		return plain(e.whole(), maxLogged)
+	}
+	return plain(err.Error(), maxLogged)
+}
+
+// plain makes s text that every broker and table takes: valid UTF-8 without NUL,
+// of at most most bytes.
+func plain(s string, most int) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	if len(s) <= most {
+		return s
+	}
+	end := fmt.Sprintf("… (%d bytes)", len(s))
+	return upTo(s, most-len(end)) + end
+}
+
+// brief shortens s for people.
 func brief(s string) string {
 	if len(s) <= maxShown {
 		return s
 	}
-	cut := maxShown
-	for cut > maxShown-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
+	return fmt.Sprintf("%s… (%d bytes)", upTo(s, maxShown), len(s))
+}
+
+// upTo cuts s, never inside a character.
+func upTo(s string, most int) string {
+	cut := most
+	for cut > most-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
 		cut--
 	}
-	return fmt.Sprintf("%s… (%d bytes)", s[:cut], len(s))
+	return s[:cut]
 }

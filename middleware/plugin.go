@@ -14,9 +14,11 @@ import (
 // When the router runs, it appends [Guard.Middleware] behind all middlewares
 // that were registered before, so that the guard is innermost; checks that each
 // name in Config.Handlers is a handler's, and that each handler's name makes a
-// consumer; decorates the publishers, so that outputs are noted as sent and closing
-// the router waits for the attempts in flight; and calls [Guard.Start] for at most 15 s. An error keeps
-// the router from running.
+// consumer; decorates the publishers, so that outputs are noted as sent and
+// closing the router waits for the attempts in flight; and calls [Guard.Start]
+// for at most 15 s. An error keeps the router from running: Run returns it, and
+// the channel of Running stays open for ever. Call [Guard.Start] before Run where
+// that would leave something waiting.
 //
 // Handlers that are added while the router runs are guarded as well.
 func (g *Guard) Plugin(r *message.Router) error {

@@ -29,7 +29,7 @@ func derived(msg *message.Message, uuid string) *message.Message {
 func TestW03_PublishedOutputsAreResentByTheGuard(t *testing.T) {
 	t.Parallel()
 	s := newSQLiteFake(t)
-	st := setUp(t, s, nil, func(st *stage) { st.sink.fail = failFirst(1) },
+	st := setUp(t, s, nil, func(st *stage) { st.sink.fail = failTimes(1) },
 		consumer(func(pub message.Publisher, msg *message.Message) error {
 			return errors.Join(effectOf(msg), pub.Publish("one", derived(msg, "a")), pub.Publish("two", derived(msg, "b"), derived(msg, "c")))
 		}))
@@ -194,7 +194,7 @@ func TestPublisher_BehindTheAttempt(t *testing.T) {
 func TestPublisher_InDo(t *testing.T) {
 	t.Parallel()
 	s := newSQLiteFake(t)
-	out := &sink{fail: failFirst(1)}
+	out := &sink{fail: failTimes(1)}
 	g := newGuard(t, s, quick())
 	pub := g.Publisher(out)
 	do := func() (once.Result, error) {

@@ -42,7 +42,10 @@ func Savepoint(ctx context.Context, fn func(ctx context.Context) error) (err err
 	err = fn(ctx)
 	returned = true
 	if err == nil {
-		return p.release(ctx)
+		err = p.release(ctx)
+	}
+	if err == nil {
+		return nil
 	}
 	if undo := p.undo(ctx); undo != nil {
 		return errors.Join(err, undo)
@@ -68,12 +71,16 @@ func (s *scope) begin(ctx context.Context) (*savepoint, error) {
 	return p, p.exec(ctx, "SAVEPOINT ")
 }
 
+// release lets the savepoint go, with what was written behind it. Like undo it
+// does not depend on ctx, which may be what ended fn: a caller that gets an
+// error takes it for undone.
 func (p *savepoint) release(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.DefaultRollback)
+	defer cancel()
 	return p.exec(ctx, "RELEASE SAVEPOINT ")
 }
 
-// undo takes the writes back and lets the savepoint go. It does not depend on
-// ctx, which may be what ended fn.
+// undo takes the writes back and lets the savepoint go.
 func (p *savepoint) undo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.DefaultRollback)
 	defer cancel()

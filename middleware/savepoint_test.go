@@ -148,3 +148,21 @@ func TestSavepoint_OutsideAnAttempt(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// fn did its work although the context ended meanwhile: it stays, and the caller
+// is not told otherwise.
+func TestSavepoint_ContextThatEndsInside(t *testing.T) {
+	t.Parallel()
+	s := newSQLite(t)
+	h := handle(newGuard(t, s.SQL, quick()), func(msg *message.Message) error {
+		ctx, cancel := context.WithCancel(msg.Context())
+		return once.Savepoint(ctx, func(ctx context.Context) error {
+			defer cancel()
+			return effect(ctx, "m1")
+		})
+	})
+	if err := h(deliver(t, "m1", "x")); err != nil {
+		t.Error(err)
+	}
+	s.wantEffects(t, 1)
+}

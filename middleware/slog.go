@@ -130,7 +130,7 @@ func describe(e Event) (string, []slog.Attr) {
 		return "message " + endings[e.Outcome], e.attrs()
 	case AttemptHeld:
 		return "message held: the store is not available",
-			append(e.about(), slog.Duration("wait", e.Wait), slog.Duration("held", e.Held), slog.Any("error", e.Err))
+			append(e.about(), slog.Duration("wait", e.Wait), slog.Duration("held", e.Held), slog.String("error", wholeText(e.Err)))
 	case KeyReused:
 		return "message dropped as a duplicate although its payload differs from the claim's",
 			append(e.about(), slog.Time("claimed_at", e.ClaimedAt), slog.Duration("age", e.Age))
@@ -161,7 +161,7 @@ func describeLife(e Event) (string, []slog.Attr) {
 		return outputEnding(e), e.attrs()
 	case MarkFailed:
 		return "outputs that were sent could not be marked yet: a crash now has them sent again",
-			[]slog.Attr{slog.Int("waiting", e.Waiting), slog.Any("error", e.Err)}
+			[]slog.Attr{slog.Int("waiting", e.Waiting), slog.String("error", wholeText(e.Err))}
 	case Relayed:
 		return "outputs relayed", e.attrs()
 	case Purged:
@@ -202,7 +202,7 @@ func outputEnding(e OutputFailed) string {
 func (e OutputFailed) attrs() []slog.Attr {
 	attrs := []slog.Attr{
 		slog.String("consumer", e.Consumer), slog.String("topic", e.Topic), slog.String("output_uuid", brief(e.UUID)),
-		slog.Int64("output", int64(e.ID)), slog.Int("attempts", e.Attempts), slog.Any("error", e.Err),
+		slog.Int64("output", int64(e.ID)), slog.Int("attempts", e.Attempts), slog.String("error", wholeText(e.Err)),
 	}
 	if e.Relayed && !e.Dead {
 		attrs = append(attrs, slog.Duration("retry", e.Retry))
@@ -213,7 +213,7 @@ func (e OutputFailed) attrs() []slog.Attr {
 func (e Relayed) attrs() []slog.Attr {
 	attrs := []slog.Attr{slog.Int("sent", e.Sent), slog.Int("failed", e.Failed), slog.Int("dead", e.Dead), slog.Duration("took", e.Took)}
 	if e.Err != nil {
-		attrs = append(attrs, slog.Any("error", e.Err))
+		attrs = append(attrs, slog.String("error", wholeText(e.Err)))
 	}
 	return attrs
 }
@@ -239,7 +239,7 @@ func (e AttemptEnded) attrs() []slog.Attr {
 		attrs = append(attrs, slog.Time("claimed_at", e.ClaimedAt), slog.Duration("age", e.Age))
 	}
 	if e.Err != nil {
-		attrs = append(attrs, slog.String("class", e.Class.String()), slog.Int("failures", e.Failures), slog.Duration("backoff", e.Backoff), slog.Any("error", e.Err))
+		attrs = append(attrs, slog.String("class", e.Class.String()), slog.Int("failures", e.Failures), slog.Duration("backoff", e.Backoff), slog.String("error", wholeText(e.Err)))
 	}
 	return attrs
 }
@@ -247,7 +247,7 @@ func (e AttemptEnded) attrs() []slog.Attr {
 func (e Purged) attrs() []slog.Attr {
 	attrs := []slog.Attr{slog.Int64("deleted", e.Deleted), slog.Duration("took", e.Took)}
 	if e.Err != nil {
-		attrs = append(attrs, slog.Any("error", e.Err))
+		attrs = append(attrs, slog.String("error", wholeText(e.Err)))
 	}
 	return attrs
 }

@@ -82,8 +82,8 @@ func (s *sink) tried() int {
 	return s.tries
 }
 
-// failFirst fails the first n messages.
-func failFirst(n int) func(string, *message.Message) error {
+// failTimes fails the first n messages.
+func failTimes(n int) func(string, *message.Message) error {
 	return func(string, *message.Message) error {
 		if n--; n >= 0 {
 			return errSink

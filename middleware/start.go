@@ -104,7 +104,7 @@ func (g *Guard) verify(ctx context.Context) error {
 	if v, ok := g.store.(store.Verifier); ok {
 		findings, err := v.Verify(ctx)
 		if err != nil {
-			return fmt.Errorf("verify the store: %w", err)
+			return fmt.Errorf("once: verify the store: %w", err)
 		}
 		for _, f := range findings {
 			g.observe(ctx, StoreWeak{f})

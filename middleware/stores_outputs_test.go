@@ -49,7 +49,7 @@ func onStores(t *testing.T, f func(t *testing.T, s ours), names ...string) {
 	}
 }
 
-func count(tb testing.TB, s ours, table string) (n int) {
+func rowsIn(tb testing.TB, s ours, table string) (n int) {
 	tb.Helper()
 	if err := s.DB().GetContext(context.Background(), &n, "SELECT COUNT(*) FROM "+table); err != nil {
 		tb.Fatal(err)
@@ -59,7 +59,7 @@ func count(tb testing.TB, s ours, table string) (n int) {
 
 func wantCounts(tb testing.TB, s ours, effects, claims, outputs int) {
 	tb.Helper()
-	got := [...]int{count(tb, s, "effects"), count(tb, s, "once_claims"), count(tb, s, "once_outputs")}
+	got := [...]int{rowsIn(tb, s, "effects"), rowsIn(tb, s, "once_claims"), rowsIn(tb, s, "once_outputs")}
 	if want := [...]int{effects, claims, outputs}; got != want {
 		tb.Errorf("effects, claims, outputs: %v, want %v", got, want)
 	}
@@ -81,7 +81,7 @@ func making(n int) message.HandlerFunc {
 
 func TestB01_OnStores(t *testing.T) {
 	onStores(t, func(t *testing.T, s ours) {
-		st := setUp(t, s, making(3), func(st *stage) { st.sink.fail = failFirst(1) })
+		st := setUp(t, s, making(3), func(st *stage) { st.sink.fail = failTimes(1) })
 		st.deliver(t, "m1")
 		st.wantSent(t, "m1-1-0", "m1-1-1", "m1-1-2")
 		st.seen.wantOutcomes(t, once.Processed, once.Duplicate)
@@ -92,7 +92,7 @@ func TestB01_OnStores(t *testing.T) {
 
 func TestW03_OnStores(t *testing.T) {
 	onStores(t, func(t *testing.T, s ours) {
-		st := setUp(t, s, nil, func(st *stage) { st.sink.fail = failFirst(2) },
+		st := setUp(t, s, nil, func(st *stage) { st.sink.fail = failTimes(2) },
 			consumer(func(pub message.Publisher, msg *message.Message) error {
 				return errors.Join(writeEffect(msg), pub.Publish("one", derived(msg, "a")), pub.Publish("two", derived(msg, "b")))
 			}))
@@ -160,10 +160,10 @@ func TestB55_ThePlainRoutersCloseLosesNothing(t *testing.T) {
 		eventually(t, func() error {
 			sent := append(in.sink.uuids(), second.sink.uuids()...)
 			slices.Sort(sent)
-			if n := len(slices.Compact(sent)); n != count(t, s, "effects") {
-				return fmt.Errorf("%d outputs for %d effects", n, count(t, s, "effects"))
+			if n := len(slices.Compact(sent)); n != rowsIn(t, s, "effects") {
+				return fmt.Errorf("%d outputs for %d effects", n, rowsIn(t, s, "effects"))
 			}
-			if left := count(t, s, "once_outputs"); left > 0 {
+			if left := rowsIn(t, s, "once_outputs"); left > 0 {
 				return fmt.Errorf("%d outputs are left", left)
 			}
 			return nil

@@ -13,6 +13,8 @@ import (
 // Batch is the outputs of one claim, on their way into its transaction.
 type Batch struct {
 	Row *Row
+	// Now is an SQL expression for the time at which the handler returned.
+	Now string
 	// Outputs have their ids, which are consecutive; the place in the slice is
 	// the ordinal.
 	Outputs []Output
@@ -20,9 +22,9 @@ type Batch struct {
 	Metadata [][]byte
 }
 
-// NotKept is what [Session.Commit] fails with when outputs could not be stored
+// NotKeptError is what [Session.Commit] fails with when outputs could not be stored
 // and COMMIT was certainly not carried out.
-type NotKept = guarded.NotKept
+type NotKeptError = guarded.NotKeptError
 
 // Size is how many bytes of the output i are stored.
 func (b *Batch) Size(i int) int64 {
@@ -47,7 +49,7 @@ func (b *Batch) Fit(from, rows int, bytes int64, weigh func(i int) int64) (to in
 // stored before anything is sent.
 func (s *SQL) batch(row *Row, outputs []Output) (*Batch, error) {
 	limit, name := s.dialect.OutputLimit(row.Server)
-	b := &Batch{Row: row, Outputs: slices.Clone(outputs), Metadata: make([][]byte, len(outputs))}
+	b := &Batch{Row: row, Now: s.now(), Outputs: slices.Clone(outputs), Metadata: make([][]byte, len(outputs))}
 	first := s.ids.take(len(outputs), time.Now())
 	for i := range b.Outputs {
 		o := &b.Outputs[i]

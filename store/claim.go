@@ -35,7 +35,7 @@ func (s *SQL) claim(ctx context.Context, t transaction, c Claim, row *Row) (*Sta
 		return nil, s.cancelled(ctx, err)
 	case bounded.Err() != nil && s.dialect.OneWriter():
 		// A file is never silent: another process is writing.
-		return nil, fmt.Errorf("consumer %q, key %q: %w: waited %s: %w", c.Consumer, c.Key, ErrInFlight, c.Wait, err)
+		return nil, fmt.Errorf("%w: waited %s: %w", ErrInFlight, c.Wait, err)
 	case bounded.Err() != nil:
 		t.discard()
 		return nil, s.unavailable(fmt.Sprintf("the claim had no answer within %s", c.Wait+claimMargin), err)
@@ -52,7 +52,7 @@ func (s *SQL) claim(ctx context.Context, t transaction, c Claim, row *Row) (*Sta
 		if s.tableLocked(ctx, t, err) {
 			return nil, fmt.Errorf("%w by another session, perhaps a migration: %w", ErrTableLocked, err)
 		}
-		return nil, fmt.Errorf("consumer %q, key %q: %w: waited %s: %w", c.Consumer, c.Key, ErrInFlight, c.Wait, err)
+		return nil, fmt.Errorf("%w: waited %s: %w", ErrInFlight, c.Wait, err)
 	case FaultReadOnly:
 		t.discard()
 		return nil, fmt.Errorf("%w: the connection was discarded: %w", ErrReadOnly, err)

@@ -91,7 +91,7 @@ type Session interface {
 	// cannot be read.
 	Begin(ctx context.Context, row *Row) (*Standing, error)
 	// Keep hands over the outputs that Commit is to store before it commits. An
-	// error of Commit is a [NotKept] when they could not be stored and COMMIT was
+	// error of Commit is a [NotKeptError] when they could not be stored and COMMIT was
 	// certainly not carried out.
 	Keep(b *Batch)
 }

@@ -62,7 +62,7 @@ func (t *directTx) keep(b *Batch) error {
 	defer cancel()
 	err := t.store.dialect.Keep(ctx, poolQuerier{t.tx}, t.store.names, b)
 	if err != nil {
-		return &NotKept{Err: err}
+		return &NotKeptError{Err: err}
 	}
 	return nil
 }

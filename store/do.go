@@ -36,7 +36,7 @@ func (s *SQL) Do(ctx context.Context, c Claim, fn Func) (Result, error) {
 			return result, err
 		}
 		if err := s.pause(ctx, tries, deadline, again); err != nil {
-			return result, s.cancelled(ctx, fmt.Errorf("consumer %q, key %q: %w", c.Consumer, c.Key, err))
+			return result, s.cancelled(ctx, err)
 		}
 	}
 }

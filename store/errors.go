@@ -33,7 +33,8 @@ var (
 
 	// ErrCommitRefused: the database refused COMMIT and rolled back.
 	// Transient for a serialization failure, else the handler's (a constraint
-	// deferred to the commit).
+	// deferred to the commit). Also when the outputs could not be stored, which
+	// is transient.
 	ErrCommitRefused = errors.New("the database refused to commit")
 
 	// ErrUnavailable: no claim could be tried: the store cannot be reached,
@@ -157,11 +158,12 @@ type KeyReusedError struct {
 	Age       time.Duration
 }
 
-// Error names the key, when it was claimed, and the ways out.
+// Error says when the key was claimed, and the ways out. Like every error of
+// [Store.Do] it leaves it to the caller, who made the claim, to name it.
 func (e *KeyReusedError) Error() string {
-	return fmt.Sprintf("consumer %q: the key %.128q was already claimed with another payload at %s (%s ago): "+
+	return fmt.Sprintf("the key was already claimed with another payload at %s (%s ago): "+
 		"use a key that tells the two operations apart, a fingerprint over the fields that matter, or another fingerprint policy (warn, off)",
-		e.Consumer, e.Key, e.ClaimedAt.UTC().Format(time.RFC3339Nano), e.Age.Round(time.Millisecond))
+		e.ClaimedAt.UTC().Format(time.RFC3339Nano), e.Age.Round(time.Millisecond))
 }
 
 // Is reports whether target is [ErrKeyReused].

@@ -35,8 +35,10 @@ func (s *SQL) LeaseUnsent(ctx context.Context, l Lease) ([]Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A bad row never stops the good ones.
-	return outputs, s.Postpone(ctx, bad...)
+	// A bad row never stops the good ones: if it cannot be buried now, then when
+	// its lease is over.
+	_ = s.Postpone(ctx, bad...)
+	return outputs, nil
 }
 
 // choose locks the oldest outputs that may be leased, and returns those that

@@ -115,7 +115,11 @@ func (s *SQL) notMigrated(err error) error {
 	if errors.Is(err, ErrSchema) || errors.Is(err, ErrUnavailable) {
 		return err
 	}
-	return s.unavailable("migrate", err)
+	what := "migrate"
+	if s.options.schema != "" && s.dialect.Fault(err) == FaultMissing {
+		what += fmt.Sprintf(": is there a schema %q? Create it, or name another one with WithSchema", s.options.schema)
+	}
+	return s.unavailable(what, err)
 }
 
 // giveWay reports whether trying again may help.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -29,6 +30,11 @@ func (s *SQL) MarkSent(ctx context.Context, ids ...OutputID) error {
 
 // Postpone is [Outbox.Postpone].
 func (s *SQL) Postpone(ctx context.Context, failures ...Failure) error {
+	for _, f := range failures {
+		if f.After < 0 {
+			return fmt.Errorf("%w: output %d is postponed by %s: it must not be negative", ErrInvalid, f.ID, f.After)
+		}
+	}
 	for _, group := range alike(failures) {
 		for chunk := range slices.Chunk(group.ids, markBatch) {
 			if _, err := s.change(ctx, "postpone outputs", func(args *[]any) string {
@@ -69,7 +75,7 @@ func alike(failures []Failure) []*failed {
 	found := map[Failure]*failed{}
 	for _, f := range failures {
 		id := f.ID
-		f.ID, f.After, f.Reason = 0, max(0, f.After), clip(f.Reason)
+		f.ID, f.Reason = 0, clip(f.Reason)
 		group := found[f]
 		if group == nil {
 			group = &failed{Failure: f}

@@ -9,10 +9,12 @@ import (
 	"github.com/watermill-once/watermill-once/store/internal/guarded"
 )
 
+const lacksRight = "the role lacks a right (Script prints the tables and the grants; run it as their owner)"
+
 // unavailable wraps what kept an attempt from claiming.
 func (s *SQL) unavailable(what string, err error) error {
 	if s.dialect.Fault(err) == FaultRights {
-		what += ": the role lacks a right (Script prints the tables and the grants; run it as their owner)"
+		what += ": " + lacksRight
 	}
 	return WithClass(ClassTransient, fmt.Errorf("%w: %s: %w", ErrUnavailable, what, err))
 }
@@ -86,7 +88,7 @@ func (s *SQL) fault(err, doom error) Fault {
 // the server said clearly how it ended.
 func (s *SQL) commitFailed(ctx context.Context, err error, t transaction, age time.Duration) error {
 	var doom *DoomedError
-	var kept *NotKept
+	var kept *NotKeptError
 	switch {
 	case errors.As(err, &doom):
 		return s.handlerFailed(ctx, fmt.Errorf("the handler returned nil, but %w", err), err, age)
@@ -115,6 +117,8 @@ func (s *SQL) notKept(err error, t transaction) error {
 		t.discard()
 	case FaultMissing:
 		err = fmt.Errorf("%w: table %s is missing: %w", ErrSchema, s.names.Outputs, err)
+	case FaultRights:
+		err = fmt.Errorf(lacksRight+": %w", err)
 	}
 	err = fmt.Errorf("%w: the outputs could not be stored: %w", ErrCommitRefused, err)
 	if errors.Is(err, ErrTooLarge) {
@@ -140,4 +144,4 @@ func orError(a, b error) error {
 
 // DoomedError is what [ErrDoomed] carries: the first failure that was not
 // undone.
-type DoomedError = guarded.Doom
+type DoomedError = guarded.DoomedError

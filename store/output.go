@@ -31,6 +31,11 @@ type Output struct {
 // Outbox is the part of a [Store] that keeps outputs until they are sent. An
 // output that is sent twice is harmless (it carries one UUID); one that is
 // deleted without having been sent is lost.
+//
+// Its methods do not belong into an attempt: a store whose database has one
+// writer refuses them there ([ErrNested]). They end with ctx, and after a time of
+// their own against a server that says nothing; every error but these two of
+// misuse (the other is [ErrInvalid]) is transient.
 type Outbox interface {
 	// MarkSent deletes outputs that were sent, in few statements. Ids that are
 	// gone are no error.
@@ -69,7 +74,7 @@ const (
 // Failure says what became of an output that was not sent.
 type Failure struct {
 	ID OutputID
-	// After is how long from now nobody is handed it.
+	// After is how long from now nobody is handed it. Not negative.
 	After time.Duration
 	// Counted adds one to its attempts.
 	Counted bool

@@ -55,12 +55,12 @@ func (s *SQL) within(ctx context.Context, conn *sqlx.Conn, level sql.IsolationLe
 	return err
 }
 
-// maxOwnTries bounds how often a transaction of the outbox's is tried.
+// maxOwnTries bounds how often a transaction of the outbox's meets a conflict.
 const maxOwnTries = 5
 
 // transact runs fn in a short transaction of the outbox's own, and in a fresh one
 // when the database asks for that. On a database with one writer it waits in
-// line with the attempts.
+// line with the attempts, and for another process until ownBound is over.
 func (s *SQL) transact(ctx context.Context, what string, fn func(ctx context.Context, q Querier) error) error {
 	if s.invalid != nil {
 		return s.invalid
@@ -68,12 +68,15 @@ func (s *SQL) transact(ctx context.Context, what string, fn func(ctx context.Con
 	if s.queue != nil && InAttempt(ctx, s.db.DB) {
 		return ErrNested // it would wait for itself
 	}
+	began := time.Now()
 	for tries := 1; ; tries++ {
 		err := s.transactOnce(ctx, fn)
 		if err == nil {
 			return nil
 		}
-		if tries >= maxOwnTries || ctx.Err() != nil || s.dialect.Fault(err) != FaultConflict {
+		fault := s.dialect.Fault(err)
+		again := fault == FaultConflict && tries < maxOwnTries || fault == FaultBusy && time.Since(began) < ownBound
+		if !again || ctx.Err() != nil {
 			return s.ownFailed(ctx, what, err)
 		}
 		if err := idle(ctx, rand.N(10*time.Millisecond)); err != nil {

@@ -44,7 +44,9 @@ type Store interface {
 }
 
 // Func is the part of an attempt that runs in the claim's transaction. The
-// outputs that it returns are stored with the claim.
+// outputs that it returns are stored with the claim: all of them, or nothing is
+// committed. One without a topic is [ErrInvalid], one that the database can never
+// take [ErrTooLarge]; both before anything of them is sent.
 type Func func(ctx context.Context, tx *sqlx.Tx) ([]Output, error)
 
 // Claim is what [Store.Do] claims: one message for one consumer.
@@ -103,6 +105,7 @@ type Result struct {
 	// Unsent are the outputs that were not marked as sent, in the order in which
 	// the handler produced them: those that fn returned when the claim is new,
 	// and for a duplicate those that are left, if Claim.Outputs asked for them.
+	// Metadata and payloads of a new claim are the handler's own, not copies.
 	Unsent []Output
 	// Unused is true when the claim is new and fn sent no statement on its
 	// transaction: the most common way to get this wrong. It stays false where

@@ -59,7 +59,15 @@ func TestInterpolateParams(t *testing.T) {
 	s := setup(t, "interpolateParams", "true")
 	s.Harness.Variant = true
 	storetest.Run(t, s.Make(), // only arguments travel in another way
-		"portable", "outcomes", "keys", "commits", "doom", "swallow", "session", "lost", "arguments")
+		"portable", "outcomes", "keys", "commits", "outputs", "doom", "swallow", "session", "lost", "arguments")
+}
+
+// A driver that may send less than the server takes.
+func TestDriverLimit(t *testing.T) {
+	t.Parallel()
+	s := setup(t, "maxAllowedPacket", "1048576")
+	s.Harness.Variant = true
+	storetest.Run(t, s.Make(), "outputs")
 }
 
 func TestSnapshotIsolation(t *testing.T) {

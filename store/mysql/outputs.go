@@ -47,6 +47,7 @@ func textLimit(server store.Server) int64 {
 type keeps struct {
 	names *store.Names
 	batch *store.Batch
+	from  int // the place of the statement that was taken last
 	next  int
 }
 
@@ -59,14 +60,35 @@ func (k *keeps) written(i int) int64 {
 // take returns the next statement; last says that there is no other.
 func (k *keeps) take() (query string, args []any, last bool) {
 	limit := textLimit(k.batch.Row.Server)
-	from := k.next
-	if k.written(from) > limit {
+	k.from = k.next
+	if k.written(k.from) > limit {
 		k.next++
-		query, args = k.arguments(from)
+		query, args = k.arguments(k.from)
 		return query, args, k.next == len(k.batch.Outputs)
 	}
-	k.next = k.batch.Fit(from, len(k.batch.Outputs), limit, k.written)
-	return k.literals(from, k.next), nil, k.next == len(k.batch.Outputs)
+	k.next = k.batch.Fit(k.from, len(k.batch.Outputs), limit, k.written)
+	return k.literals(k.from, k.next), nil, k.next == len(k.batch.Outputs)
+}
+
+// send sends the statement that was taken last. Where its DSN lets the driver
+// send less than the server would take, it refuses the literals and has sent
+// nothing; arguments it cuts into pieces.
+func (k *keeps) send(ctx context.Context, q store.Querier, query string, args []any) error {
+	if args != nil {
+		_, err := q.ExecPrepared(ctx, query, args...)
+		return tooLarge(err)
+	}
+	_, err := q.Exec(ctx, query)
+	if !errors.Is(err, driver.ErrPktTooLarge) {
+		return tooLarge(err)
+	}
+	for i := k.from; i < k.next; i++ {
+		query, args := k.arguments(i)
+		if _, err := q.ExecPrepared(ctx, query, args...); err != nil {
+			return tooLarge(err)
+		}
+	}
+	return nil
 }
 
 const outputsInto = " (id, consumer, `key`, ordinal, returned, size, uuid, topic, metadata, payload, created_at) VALUES "
@@ -86,14 +108,14 @@ func (k *keeps) literals(from, to int) string {
 		for _, text := range [][]byte{[]byte(o.UUID), []byte(o.Topic), k.batch.Metadata[i], o.Payload} {
 			s = append(hex.AppendEncode(append(s, ", x'"...), text), '\'')
 		}
-		s = append(append(append(s, ", "...), k.batch.Row.Now...), ')')
+		s = append(append(append(s, ", "...), k.batch.Now...), ')')
 	}
 	return string(s)
 }
 
 func (k *keeps) arguments(i int) (query string, args []any) {
 	o := &k.batch.Outputs[i]
-	query = "INSERT INTO " + k.names.Outputs + outputsInto + string(k.begin(nil, i)) + ", ?, ?, ?, ?, " + k.batch.Row.Now + ")"
+	query = "INSERT INTO " + k.names.Outputs + outputsInto + string(k.begin(nil, i)) + ", ?, ?, ?, ?, " + k.batch.Now + ")"
 	return query, []any{[]byte(o.UUID), []byte(o.Topic), k.batch.Metadata[i], notNil(o.Payload)}
 }
 
@@ -108,17 +130,7 @@ func notNil(b []byte) []byte {
 // begin writes the values before the UUID.
 func (k *keeps) begin(s []byte, i int) []byte {
 	row, o := k.batch.Row, &k.batch.Outputs[i]
-	return fmt.Appendf(s, "(%d, x'%x', x'%x', %d, %t, %d", o.ID, row.Consumer, row.Key, i, o.Returned, k.batch.Size(i))
-}
-
-// run sends one statement of a batch.
-func run(ctx context.Context, q store.Querier, query string, args []any) error {
-	if args == nil {
-		_, err := q.Exec(ctx, query)
-		return tooLarge(err)
-	}
-	_, err := q.ExecPrepared(ctx, query, args...)
-	return tooLarge(err)
+	return fmt.Appendf(s, "(%d, %s, %s, %d, %t, %d", o.ID, literal([]byte(row.Consumer)), literal(row.Key), i, o.Returned, k.batch.Size(i))
 }
 
 // tooLarge names a limit that is met in spite of what the server said: the
@@ -137,7 +149,7 @@ func (dialect) Keep(ctx context.Context, q store.Querier, n *store.Names, b *sto
 		var query string
 		var args []any
 		query, args, last = k.take()
-		if err := run(ctx, q, query, args); err != nil {
+		if err := k.send(ctx, q, query, args); err != nil {
 			return err
 		}
 	}
@@ -155,9 +167,9 @@ func (dialect) SkipLocked() string { return " FOR UPDATE SKIP LOCKED" }
 func (dialect) Bind(_ *[]any, v any) string {
 	switch v := v.(type) {
 	case []byte:
-		return "x'" + hex.EncodeToString(v) + "'"
+		return literal(v)
 	case string:
-		return "x'" + hex.EncodeToString([]byte(v)) + "'"
+		return literal([]byte(v))
 	default:
 		return fmt.Sprintf("%d", v)
 	}

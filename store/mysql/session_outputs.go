@@ -22,10 +22,12 @@ func (s *session) keepAndCommit(ctx context.Context) error {
 		var args []any
 		query, args, last = k.take()
 		if last && args == nil && len(query) <= maxJoined && s.batch.Row.Server.Variant == variantMariaDB {
-			return s.joined(ctx, query)
+			if err := s.joined(ctx, query); !errors.Is(err, driver.ErrPktTooLarge) {
+				return err
+			}
 		}
-		if err := run(ctx, s.conn, query, args); err != nil {
-			return &store.NotKept{Err: err}
+		if err := k.send(ctx, s.conn, query, args); err != nil {
+			return &store.NotKeptError{Err: err}
 		}
 	}
 	_, err := s.conn.Exec(ctx, "COMMIT")
@@ -42,7 +44,7 @@ func (s *session) joined(ctx context.Context, query string) error {
 	case err == nil:
 		return errors.New("a compound statement ended without the answer to its query")
 	case answer == guarded.AnsweredNothing && saidByServer(err):
-		return &store.NotKept{Err: tooLarge(err)}
+		return &store.NotKeptError{Err: tooLarge(err)}
 	default:
 		return err
 	}

@@ -25,10 +25,10 @@ func (dialect) OutputLimit(store.Server) (int64, string) {
 // keep stores any number of outputs with a constant number of parameters. Of
 // the arrays the first is the ordinals: an id is the first one's and its
 // ordinal.
-func keep(n *store.Names, row *store.Row) string {
+func keep(n *store.Names, b *store.Batch) string {
 	return `INSERT INTO ` + n.Outputs + ` (id, consumer, key, ordinal, returned, size, uuid, topic, metadata, payload, created_at)
 SELECT $1::bigint + ordinal, $2::text, $3::bytea, ordinal, returned,
-	octet_length(uuid)::bigint + octet_length(topic) + octet_length(metadata) + octet_length(payload), uuid, topic, metadata, payload, ` + row.Now + `
+	octet_length(uuid)::bigint + octet_length(topic) + octet_length(metadata) + octet_length(payload), uuid, topic, metadata, payload, ` + b.Now + `
 FROM unnest($4::int[], $5::bool[], $6::bytea[], $7::bytea[], $8::bytea[], $9::bytea[]) AS o (ordinal, returned, uuid, topic, metadata, payload)`
 }
 
@@ -44,7 +44,7 @@ func cut(b *store.Batch, from int) (c columns, to int) {
 	to = b.Fit(from, len(b.Outputs), maxInsert, b.Size)
 	for i := from; i < to; i++ {
 		o := &b.Outputs[i]
-		c.ordinals = append(c.ordinals, int32(i)) //nolint:gosec // a place in a slice of messages
+		c.ordinals = append(c.ordinals, int32(i))
 		c.returned = append(c.returned, o.Returned)
 		c.uuid = append(c.uuid, []byte(o.UUID))
 		c.topic = append(c.topic, []byte(o.Topic))
@@ -97,7 +97,7 @@ func appendBytes(s, v []byte) []byte {
 func (dialect) Keep(ctx context.Context, q store.Querier, n *store.Names, b *store.Batch) error {
 	for from := 0; from < len(b.Outputs); {
 		c, to := cut(b, from)
-		if _, err := q.Exec(ctx, keep(n, b.Row), c.text(b)...); err != nil {
+		if _, err := q.Exec(ctx, keep(n, b), c.text(b)...); err != nil {
 			return err
 		}
 		from = to

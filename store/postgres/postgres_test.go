@@ -125,7 +125,7 @@ func TestOpenDBFromPool(t *testing.T) {
 // ways are the groups for a pool that differs from another one's only in how
 // its connections are wrapped.
 var ways = []string{
-	"portable", "outcomes", "commits", "outages",
+	"portable", "outcomes", "commits", "outputs", "outages",
 	"doom", "swallow", "session", "end", "limits", "lost", "cancel", "arguments",
 }
 

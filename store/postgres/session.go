@@ -50,9 +50,8 @@ func (s *pgxSession) Begin(ctx context.Context, row *store.Row) (*store.Standing
 		}
 		return rows.Err()
 	})
-	var unsent []store.Output
 	if row.Outputs {
-		s.queueUnsent(batch, row, &unsent)
+		s.queueUnsent(batch, row, &standing)
 	}
 	batch.Queue("rollback")
 	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
@@ -61,7 +60,7 @@ func (s *pgxSession) Begin(ctx context.Context, row *store.Row) (*store.Standing
 	if standing == nil {
 		return nil, store.ErrVanished
 	}
-	standing.Unsent, standing.Asked = unsent, row.Outputs
+	standing.Asked = row.Outputs
 	return standing, nil
 }
 
@@ -169,7 +168,7 @@ func (s *plainSession) Keep(b *store.Batch) { s.batch = b }
 func (s *plainSession) Commit(ctx context.Context) error {
 	if s.batch != nil {
 		if err := (dialect{}).Keep(ctx, s.conn, s.names, s.batch); err != nil {
-			return &store.NotKept{Err: err}
+			return &store.NotKeptError{Err: err}
 		}
 	}
 	defer context.AfterFunc(ctx, s.end)()

@@ -16,11 +16,11 @@ func (s *pgxSession) Keep(b *store.Batch) { s.batch = b }
 // keepAndCommit sends the INSERT of the outputs and COMMIT together and waits
 // once. When the INSERT fails the server skips COMMIT.
 func (s *pgxSession) keepAndCommit(ctx context.Context) error {
-	query := keep(s.names, s.batch.Row)
+	query := keep(s.names, s.batch)
 	c, to := cut(s.batch, 0)
 	for to < len(s.batch.Outputs) { // more than one INSERT should carry
 		if _, err := s.conn.Exec(ctx, query, c.native(s.batch)...); err != nil {
-			return &store.NotKept{Err: err}
+			return &store.NotKeptError{Err: err}
 		}
 		c, to = cut(s.batch, to)
 	}
@@ -40,7 +40,7 @@ func (s *pgxSession) keepAndCommit(ctx context.Context) error {
 	case err == nil:
 		return committed(tag)
 	case !kept && s.open():
-		return &store.NotKept{Err: err}
+		return &store.NotKeptError{Err: err}
 	default:
 		return err
 	}
@@ -53,8 +53,9 @@ func (s *pgxSession) open() bool {
 	return !c.IsClosed() && !c.IsBusy() && c.TxStatus() != 'I'
 }
 
-// queueUnsent asks for the outputs that are left.
-func (s *pgxSession) queueUnsent(batch *pgx.Batch, row *store.Row, unsent *[]store.Output) {
+// queueUnsent asks for the outputs that are left of the claim that was found just
+// before.
+func (s *pgxSession) queueUnsent(batch *pgx.Batch, row *store.Row, standing **store.Standing) {
 	query, args := store.UnsentQuery(dialect{}, s.names, row)
 	batch.Queue(query, args...).Query(func(rows pgx.Rows) error {
 		var r store.OutputRow
@@ -65,9 +66,9 @@ func (s *pgxSession) queueUnsent(batch *pgx.Batch, row *store.Row, unsent *[]sto
 			}
 			o, err := r.Output()
 			switch {
-			case err == nil:
-				*unsent = append(*unsent, o)
-			case !errors.Is(err, store.ErrMetadata):
+			case err == nil && *standing != nil:
+				(*standing).Unsent = append((*standing).Unsent, o)
+			case err != nil && !errors.Is(err, store.ErrMetadata):
 				return err
 			}
 		}

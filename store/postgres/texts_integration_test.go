@@ -17,5 +17,5 @@ func TestPgxSimpleProtocol(t *testing.T) {
 		t.Helper()
 		return storetest.DSNParam(t, fresh(t), "default_query_exec_mode", "simple_protocol")
 	}
-	storetest.Run(t, s.Make(), "texts", "swallow", "arguments")
+	storetest.Run(t, s.Make(), "texts", "swallow", "arguments", "lost", "outputs")
 }

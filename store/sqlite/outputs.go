@@ -48,7 +48,7 @@ func insert(ctx context.Context, q store.Querier, n *store.Names, b *store.Batch
 		if o.Returned {
 			returned = 1
 		}
-		fmt.Fprintf(&s, "(%d, ?, ?, %d, %d, %d, ?, ?, ?, ?, %s)", o.ID, i, returned, b.Size(i), b.Row.Now)
+		fmt.Fprintf(&s, "(%d, ?, ?, %d, %d, %d, ?, ?, ?, ?, %s)", o.ID, i, returned, b.Size(i), b.Now)
 		args = append(args, b.Row.Consumer, b.Row.Key, []byte(o.UUID), []byte(o.Topic), b.Metadata[i], notNil(o.Payload))
 	}
 	_, err := q.Exec(ctx, s.String(), args...)

@@ -34,7 +34,7 @@ func (s *session) Commit(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	if s.batch != nil {
 		if err := (dialect{}).Keep(ctx, s.conn, s.names, s.batch); err != nil {
-			return &store.NotKept{Err: err}
+			return &store.NotKeptError{Err: err}
 		}
 	}
 	_, err := s.conn.Exec(ctx, "COMMIT")

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
@@ -48,6 +50,9 @@ func Open(path string, opts ...store.Option) (*store.SQL, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkFolder(path); err != nil {
+		return nil, err
+	}
 	db, err := sqlx.Open("sqlite", dsn)
 	if err != nil {
 		return nil, fmt.Errorf("%w: sqlite path %q: %w", store.ErrInvalid, path, err)
@@ -59,6 +64,19 @@ func Open(path string, opts ...store.Option) (*store.SQL, error) {
 	db.SetMaxOpenConns(size)
 	db.SetMaxIdleConns(size)
 	return store.OpenSQL(db, dialect{}, opts...), nil
+}
+
+// checkFolder finds a mistyped path here, where it can be named: SQLite's own
+// error does not say which file it could not open.
+func checkFolder(path string) error {
+	name, _, _ := strings.Cut(strings.TrimPrefix(path, "file:"), "?")
+	if strings.HasPrefix(name, ":") || strings.HasPrefix(name, "//") {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Dir(name)); err != nil {
+		return fmt.Errorf("%w: sqlite path %q: its folder cannot be used: %w", store.ErrInvalid, path, err)
+	}
+	return nil
 }
 
 func hasPragma(pragmas []string, name string) bool {

@@ -39,8 +39,8 @@ func twoProducers(t testing.TB, s store.Store, _ time.Duration) {
 				duplicates++ // nobody can tell them from redeliveries
 			case producer == 1:
 				fails(t, err, store.ErrKeyReused, store.ClassPermanent)
-				if !strings.Contains(err.Error(), fmt.Sprintf("%q", fmt.Sprint("id-", n))) {
-					t.Errorf("the error does not name the key: %v", err)
+				if e, ok := errors.AsType[*store.KeyReusedError](err); !ok || e.Key != fmt.Sprint("id-", n) || e.Consumer != consumer {
+					t.Errorf("the error does not tell of which key: %v", err)
 				}
 				reused++
 			}

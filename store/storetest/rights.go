@@ -64,6 +64,7 @@ func scriptAndGrants(t testing.TB, h Harness) {
 	if n, err := s.Purge(t.Context(), store.Purge{Retention: 1, Confirm: true}); n != 1 || err != nil {
 		t.Errorf("as the role: Purge: %d, %v", n, err)
 	}
+	outboxAsRole(t, p, s)
 	var n int
 	if err := s.DB().GetContext(t.Context(), &n, "SELECT COUNT(*) FROM once_claims_text"); err != nil {
 		t.Errorf("as the role: the view: %v", err)
@@ -72,6 +73,30 @@ func scriptAndGrants(t testing.TB, h Harness) {
 		if _, err := s.DB().ExecContext(t.Context(), more); err == nil {
 			t.Errorf("the grants allow %s", more)
 		}
+	}
+}
+
+// outboxAsRole does with outputs what a service and its operator do.
+func outboxAsRole(t testing.TB, p *place, s *store.SQL) {
+	t.Helper()
+	r, err := s.Do(t.Context(), p.asking("outputs"), returning(made(3)...))
+	isNew(t, r, err)
+	ids := idsOf(r.Unsent)
+	p.hand(s, store.Lease{}, ids...)
+	_, backlog := s.Backlog(t.Context())
+	_, dead := s.DeadOutputs(t.Context(), 1)
+	_, drop := s.DropOutputs(t.Context(), ids[1])
+	_, revive := s.ReviveOutputs(t.Context())
+	for what, err := range map[string]error{
+		"MarkSent": s.MarkSent(t.Context(), ids[0]), "Postpone": s.Postpone(t.Context(), store.Failure{ID: ids[1], Dead: true, Reason: "x"}),
+		"Backlog": backlog, "DeadOutputs": dead, "DropOutputs": drop, "ReviveOutputs": revive,
+	} {
+		if err != nil {
+			t.Errorf("as the role: %s: %v", what, err)
+		}
+	}
+	if forgot, err := s.Forget(t.Context(), consumer, "outputs"); !forgot || err != nil {
+		t.Errorf("as the role: Forget: %v, %v", forgot, err)
 	}
 }
 

@@ -46,17 +46,18 @@ type Conn struct {
 
 	mu       sync.Mutex
 	attached bool
-	busy     bool    // a statement runs, its Rows is open, or Raw has the connection
-	open     *rows   // the Rows that is open
-	copying  *stmt   // the COPY that takes rows
-	prepared []*stmt // those that are not closed yet
-	late     []*stmt // those that were closed while it was busy
-	used     bool    // the handler sent at least one statement
-	ended    bool    // committed or rolled back
-	left     bool    // something of the handler's was still open at the end
-	bad      bool    // not fit for the next user
-	doom     error   // why the transaction cannot be committed
-	final    bool    // ... and no ROLLBACK TO forgives it
+	busy     bool      // a statement runs, its Rows is open, or Raw has the connection
+	current  statement // while busy
+	open     *rows     // the Rows that is open
+	copying  *stmt     // the COPY that takes rows
+	prepared []*stmt   // those that are not closed yet
+	late     []*stmt   // those that were closed while it was busy
+	used     bool      // the handler sent at least one statement
+	ended    bool      // committed or rolled back
+	left     bool      // something of the handler's was still open at the end
+	bad      bool      // not fit for the next user
+	doom     error     // why the transaction cannot be committed
+	final    bool      // ... and no ROLLBACK TO forgives it
 
 	freed chan struct{} // set when the end could not wait for a statement; closed when it is over
 }
@@ -125,14 +126,14 @@ func (c *Conn) giveBack() {
 	c.release <- driver.ErrBadConn
 }
 
-// Doom returns why the transaction cannot be committed, as a *Doom, or nil.
+// Doom returns why the transaction cannot be committed, as a *DoomedError, or nil.
 func (c *Conn) Doom() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.doom == nil {
 		return nil
 	}
-	return &Doom{First: c.doom}
+	return &DoomedError{First: c.doom}
 }
 
 // Used reports whether the handler sent anything on its transaction.

@@ -9,7 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Commit commits tx within ctx. The error is a *Doom when the transaction may
+// Commit commits tx within ctx. The error is a *DoomedError when the transaction may
 // not be committed; it was rolled back then. Otherwise it is the session's.
 func (c *Conn) Commit(ctx context.Context, tx *sqlx.Tx) error {
 	defer c.letGo(tx)
@@ -62,7 +62,7 @@ func (c *Conn) conclude(ctx context.Context, commit bool) error {
 
 	if commit && doom == nil {
 		err := c.session.Commit(ctx)
-		if _, ok := errors.AsType[*NotKept](err); ok {
+		if _, ok := errors.AsType[*NotKeptError](err); ok {
 			_ = c.undo() // or the connection is discarded
 		}
 		return err
@@ -72,20 +72,20 @@ func (c *Conn) conclude(ctx context.Context, commit bool) error {
 		err = c.undo()
 	}
 	if commit {
-		return &Doom{First: doom}
+		return &DoomedError{First: doom}
 	}
 	return err
 }
 
-// NotKept: what a session was to store before COMMIT could not be stored, and
-// COMMIT was not carried out.
-type NotKept struct{ Err error }
+// NotKeptError is what a session's Commit fails with when what it was to store
+// before COMMIT could not be stored, and COMMIT was certainly not carried out.
+type NotKeptError struct{ Err error }
 
 // Error is the cause's.
-func (e *NotKept) Error() string { return e.Err.Error() }
+func (e *NotKeptError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
-func (e *NotKept) Unwrap() error { return e.Err }
+func (e *NotKeptError) Unwrap() error { return e.Err }
 
 // undo rolls back within its own bound.
 func (c *Conn) undo() error {
@@ -133,7 +133,7 @@ func (c *Conn) abandon(commit bool) error {
 	c.ended, c.left, c.bad = true, true, true
 	if commit {
 		c.dooms(err, true)
-		return &Doom{First: c.doom}
+		return &DoomedError{First: c.doom}
 	}
 	return err
 }
@@ -222,7 +222,7 @@ func (c *Conn) handlerEnds(commit bool) error {
 	}
 	err := c.undo()
 	if commit {
-		return &Doom{First: doom}
+		return &DoomedError{First: doom}
 	}
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // Errors of the gate; package store gives them their public names.
@@ -19,12 +21,12 @@ var (
 // errUnfinished dooms for a call of the driver that did not return.
 var errUnfinished = errors.New("the driver did not return from a statement: a panic or a Goexit went through it")
 
-// Doom is why a transaction cannot be committed: its first failure that was
+// DoomedError is why a transaction cannot be committed: its first failure that was
 // not undone.
-type Doom struct{ First error }
+type DoomedError struct{ First error }
 
 // Error names the first failure.
-func (d *Doom) Error() string {
+func (d *DoomedError) Error() string {
 	if errors.Is(d.First, ErrForbidden) {
 		return d.First.Error()
 	}
@@ -33,13 +35,14 @@ func (d *Doom) Error() string {
 }
 
 // Unwrap returns the first failure.
-func (d *Doom) Unwrap() error { return d.First }
+func (d *DoomedError) Unwrap() error { return d.First }
 
 // Is reports whether target is ErrDoomed.
-func (d *Doom) Is(target error) bool { return target == ErrDoomed }
+func (d *DoomedError) Is(target error) bool { return target == ErrDoomed }
 
 // statement is what the gate must know of one statement of the handler.
 type statement struct {
+	text     string
 	forgives bool // a single ROLLBACK TO
 	copies   bool // COPY, of which a driver may make a statement that takes rows
 }
@@ -53,7 +56,7 @@ func (c *Conn) judge(query string, args []driver.NamedValue) (statement, error) 
 	if verdict.Refused != "" {
 		return statement{}, c.fail(fmt.Errorf("%w: %s was refused: %s", ErrForbidden, verdict.Refused, verdict.Why), true)
 	}
-	return statement{forgives: verdict.RollbackTo, copies: verdict.Copy}, c.weigh(query, args)
+	return statement{text: query, forgives: verdict.RollbackTo, copies: verdict.Copy}, c.weigh(query, args)
 }
 
 // drive lets call use the driver connection for one statement. call says how
@@ -98,13 +101,28 @@ func (c *Conn) enter(s statement) error {
 	case c.ended:
 		return sql.ErrTxDone
 	case c.busy:
-		c.dooms(ErrBusy, true)
-		return ErrBusy
+		err := fmt.Errorf("%w: %s was sent while %s was running or its Rows was open", ErrBusy, s.named(), c.current.named())
+		c.dooms(err, true)
+		return err
 	case c.doom != nil && (c.final || !s.forgives):
-		return &Doom{First: c.doom}
+		return &DoomedError{First: c.doom}
 	}
-	c.busy, c.used = true, true
+	c.busy, c.used, c.current = true, true, s
 	return nil
+}
+
+// named is what an error calls a statement.
+func (s statement) named() string {
+	const most = 60
+	text := strings.Join(strings.Fields(s.text), " ")
+	switch r := []rune(text); {
+	case text == "":
+		return "a call on the connection"
+	case len(r) > most:
+		return strconv.Quote(string(r[:most]) + "…")
+	default:
+		return strconv.Quote(text)
+	}
 }
 
 func (c *Conn) over() bool {

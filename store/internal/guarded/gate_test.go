@@ -571,7 +571,7 @@ func TestPanicInTheDriver(t *testing.T) {
 						t.Errorf("opened %d, closed %d: the connection should be discarded", opened, closed)
 					}
 				}
-				if doom, ok := errors.AsType[*guarded.Doom](err); !ok {
+				if doom, ok := errors.AsType[*guarded.DoomedError](err); !ok {
 					t.Errorf("committed behind a panic: %v", err)
 				} else {
 					t.Log(doom)

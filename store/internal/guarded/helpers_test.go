@@ -108,7 +108,7 @@ func (s *stand) wantIdle() {
 // wantDoom checks that a commit was refused because of first.
 func wantDoom(t *testing.T, err, first error) {
 	t.Helper()
-	doom, ok := errors.AsType[*guarded.Doom](err)
+	doom, ok := errors.AsType[*guarded.DoomedError](err)
 	switch {
 	case !ok, !errors.Is(err, guarded.ErrDoomed):
 		t.Fatalf("got %v, want a doom", err)

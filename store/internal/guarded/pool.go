@@ -42,7 +42,7 @@ func (p *Pool) Handle() *sqlx.DB {
 	defer p.mu.Unlock()
 	if p.handle == nil {
 		handle := *p.app // with all that sqlx knows of it
-		handle.DB = sql.OpenDB(connector{p})
+		handle.DB = sql.OpenDB(&connector{p, &handle})
 		p.handle = &handle
 		p.handle.SetMaxIdleConns(-1) // a loan ends with its transaction
 	}
@@ -54,13 +54,13 @@ func (p *Pool) Handle() *sqlx.DB {
 // any order.
 func (p *Pool) Close() error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.handle == nil {
+	h := p.handle
+	p.handle = nil
+	p.mu.Unlock()
+	if h == nil {
 		return nil
 	}
-	err := p.handle.Close()
-	p.handle = nil
-	return err
+	return h.Close()
 }
 
 // begin hands c to database/sql and gets the handler's transaction for it. The
@@ -125,11 +125,14 @@ func (p *Pool) Borrow(ctx context.Context) (*Conn, error) {
 type borrowedKey struct{}
 
 // connector makes the private pool's connections out of borrowed ones.
-type connector struct{ pool *Pool }
+type connector struct {
+	pool   *Pool
+	handle *sqlx.DB
+}
 
 // Connect wraps the connection that the attempt put into ctx. Without one
 // (somebody prepares on the handle) it borrows for itself.
-func (k connector) Connect(ctx context.Context) (driver.Conn, error) {
+func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if c, ok := ctx.Value(borrowedKey{}).(*Conn); ok && c.attach() {
 		return c.wrap(), nil
 	}
@@ -142,4 +145,16 @@ func (k connector) Connect(ctx context.Context) (driver.Conn, error) {
 }
 
 // Driver returns the driver of the application's pool.
-func (k connector) Driver() driver.Driver { return k.pool.app.Driver() }
+func (k *connector) Driver() driver.Driver { return k.pool.app.Driver() }
+
+// Close is what database/sql calls when the handle is closed, by whomever: GORM
+// closes the pool under a transaction that it was given when it cannot start on
+// it. The next attempt opens another.
+func (k *connector) Close() error {
+	k.pool.mu.Lock()
+	defer k.pool.mu.Unlock()
+	if k.pool.handle == k.handle {
+		k.pool.handle = nil
+	}
+	return nil
+}

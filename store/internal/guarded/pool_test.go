@@ -67,6 +67,36 @@ func TestW26StatementOfTheApplicationsPool(t *testing.T) {
 	s.wantIdle()
 }
 
+// Somebody may close the handle that is not theirs: GORM finds it by reflection
+// in the handler's *sql.Tx. The attempt goes on, and so do later ones.
+func TestHandleThatAStrangerCloses(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, &fake{}, guarded.Rules{})
+	first := s.pool.Handle()
+	wantNil(t, s.tx(func(tx *sqlx.Tx) error {
+		wantNil(t, first.Close())
+		_, err := tx.ExecContext(t.Context(), "INSERT")
+		return err
+	}))
+	s.wantSent("exec INSERT", "exec COMMIT")
+	for range 2 {
+		wantNil(t, s.tx(func(tx *sqlx.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "INSERT")
+			return err
+		}))
+		s.wantSent("exec INSERT", "exec COMMIT")
+	}
+	second := s.pool.Handle()
+	if second == first {
+		t.Fatal("the closed handle is still there")
+	}
+	wantNil(t, first.Close()) // again, and the second stays
+	if s.pool.Handle() != second {
+		t.Error("another handle's Close made it forget the new one")
+	}
+	s.wantIdle()
+}
+
 func TestHandleDoesNotBegin(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, &fake{}, guarded.Rules{})
