@@ -34,7 +34,7 @@ func consumerMain() (status int) {
 // consume handles messages until in ends.
 func consume(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := json.NewDecoder(in)
-	c := &consumer{reports: newReporter(out), origins: newOrigins()}
+	c := &consumer{reports: newReporter(out), origins: newOrigins(), alone: make(chan struct{})}
 	if err := lines.Decode(&c.assignment); err != nil {
 		return fmt.Errorf("read the assignment: %w", err)
 	}
@@ -57,6 +57,7 @@ type consumer struct {
 	source     source
 	reports    *reporter
 	origins    *origins
+	alone      chan struct{} // closed when the parent is gone, or says stop
 }
 
 // source is where a consumer's messages come from, and where its receipts go.
@@ -87,7 +88,10 @@ func (c *consumer) run(ctx context.Context, lines *json.Decoder) error {
 	}
 
 	pumped := make(chan error, 1)
-	go func() { pumped <- c.source.pump(lines) }()
+	go func() {
+		defer close(c.alone)
+		pumped <- c.source.pump(lines)
+	}()
 	select {
 	case err = <-pumped:
 	case err = <-ended:
@@ -114,7 +118,7 @@ func (c *consumer) router() (*message.Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	publisher := newSender(c.source.publisher, c.reports, c.origins.of, c.assignment.Hang)
+	publisher := newSender(c.source.publisher, c.reports, c.origins.of, c.assignment.Hang, func() { <-c.alone })
 	router.AddHandler("transfer", c.source.topic, c.source.subscriber, c.source.receiptsTopic, publisher, handler)
 	return router, nil
 }

@@ -23,7 +23,7 @@
 //
 // The parent starts itself again as the child (consumer.go), and kills it with
 // SIGKILL: between the commit and the sending of a receipt, between its sending
-// and the note that it was sent, and at random. With -broker=gochannel the
+// and the ack, and at random. With -broker=gochannel the
 // messages go through the child's stdin, receipts come through its stdout, and
 // the parent sends again what has no ack, as a broker does; with -broker=kafka it
 // is Kafka that delivers, and delivers again, and keeps the receipts in a topic.

@@ -21,8 +21,8 @@ const help = `Three consumers get the same stream of transfers, one after the ot
 Some transfers are sent twice, at once or later. The handler fails now and then, before it has
 written anything or after. The consumer is a process of its own, and is killed (SIGKILL) while
 messages are in flight; another one takes over. The first kill hits between the commit and the
-sending of a receipt, the next between its sending and the note that it was sent. At the end the
-books and the receipts are compared with what was sent. The last line is for machines and tells of watermill-once:
+sending of a receipt, the next between its sending and the ack, the third at random, and so on. At
+the end the books and the receipts are compared with what was sent. The last line is for machines and tells of watermill-once:
 
   demo: messages=… deliveries=… effects=… duplicates=… lost=0 doubled=0 receipts_lost=0
 

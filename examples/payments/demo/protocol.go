@@ -28,7 +28,7 @@ const (
 	// anywhere is wherever the messages in flight happen to be.
 	anywhere      moment = "at random"
 	beforeSending moment = "between commit and sending"
-	afterSending  moment = "between sending and marking"
+	afterSending  moment = "between sending and ack"
 )
 
 // hang tells a consumer to stop in the middle of a receipt and to wait there for

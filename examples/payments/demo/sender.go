@@ -17,12 +17,12 @@ type sender struct {
 	origin  func(*message.Message) sentBy
 	hang    hang
 	hung    atomic.Bool
-	// waitForEnd is where it hangs: it never returns.
+	// waitForEnd is where it hangs. It returns when nobody is there to kill it.
 	waitForEnd func()
 }
 
-func newSender(to message.Publisher, reports *reporter, origin func(*message.Message) sentBy, h hang) *sender {
-	return &sender{Publisher: to, reports: reports, origin: origin, hang: h, waitForEnd: func() { select {} }}
+func newSender(to message.Publisher, reports *reporter, origin func(*message.Message) sentBy, h hang, waitForEnd func()) *sender {
+	return &sender{Publisher: to, reports: reports, origin: origin, hang: h, waitForEnd: waitForEnd}
 }
 
 func (s *sender) Publish(topic string, messages ...*message.Message) error {

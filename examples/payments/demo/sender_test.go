@@ -52,8 +52,7 @@ func TestSenderHangs(t *testing.T) {
 	t.Parallel()
 	for m, sent := range map[moment]int{beforeSending: 1, afterSending: 2} {
 		broker, reports := &witness{}, new(bytes.Buffer)
-		s := newSender(broker, newReporter(reports), attempted, hang{Moment: m, After: 1})
-		s.waitForEnd = func() { panic(errEnd) }
+		s := newSender(broker, newReporter(reports), attempted, hang{Moment: m, After: 1}, func() { panic(errEnd) })
 		if publish(t, s) {
 			t.Errorf("%s: it hangs before there was an ack", m)
 		}
@@ -76,7 +75,7 @@ func TestSenderHangs(t *testing.T) {
 func TestSenderPassesErrorsOn(t *testing.T) {
 	t.Parallel()
 	broker := &witness{err: errors.New("broken")}
-	s := newSender(broker, newReporter(io.Discard), attempted, hang{Moment: afterSending})
+	s := newSender(broker, newReporter(io.Discard), attempted, hang{Moment: afterSending}, nil)
 	if err := s.Publish("receipts", message.NewMessage("a", nil)); !errors.Is(err, broker.err) {
 		t.Errorf("error = %v, want the broker's", err)
 	}
@@ -87,7 +86,7 @@ func TestSenderPassesErrorsOn(t *testing.T) {
 func TestSenderLabels(t *testing.T) {
 	t.Parallel()
 	broker := &witness{}
-	s := newSender(broker, newReporter(io.Discard), newOrigins().of, hang{})
+	s := newSender(broker, newReporter(io.Discard), newOrigins().of, hang{}, nil)
 	msg := message.NewMessage(watermill.NewUUID(), []byte("receipt"))
 	if err := s.Publish("receipts", msg); err != nil {
 		t.Fatal(err)
