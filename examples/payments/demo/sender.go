@@ -37,7 +37,7 @@ func (s *sender) Publish(topic string, messages ...*message.Message) error {
 // send returns before the guard has noted that the receipt was sent, and begins
 // when what it is about was committed.
 func (s *sender) send(topic string, msg *message.Message) error {
-	if s.hung.Load() { // nor does another way out exist for the receipt that hangs
+	if s.hung.Load() { // no duplicate here is to send the receipt that hangs
 		s.waitForEnd()
 	}
 	by := s.origin(msg)
