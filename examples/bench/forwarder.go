@@ -55,7 +55,7 @@ func relayAgainstForwarder(ctx context.Context, out *json.Encoder) error {
 		return err
 	}
 	defer s.Close()
-	if err := s.Migrate(ctx); err != nil {
+	if err := fresh(ctx, s); err != nil {
 		return err
 	}
 	var ours, ratio []float64
