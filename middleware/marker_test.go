@@ -99,7 +99,7 @@ func TestMarker_ManyAreMarkedAtOnce(t *testing.T) {
 		began := time.Now()
 		g := publishing(t, s, quick(), 300)
 		synctest.Wait()
-		if n := len(tries); n != 1 || time.Since(began) > 0 {
+		if n := len(tries); n < 1 || n > 2 || time.Since(began) > 0 {
 			t.Errorf("%d tries in %s", n, time.Since(began))
 		}
 		s.onMark(nil)
