@@ -75,7 +75,7 @@ traps: ## List the traps with their tests, fail when one has none
 	@.ci/traps
 
 .PHONY: demo
-demo: ## The payments example (BROKER=gochannel|kafka STORE=sqlite|postgres|mariadb DEMOFLAGS='-help')
+demo: ## Payments and receipts under kills, the books compared (BROKER=gochannel|kafka STORE=sqlite|postgres|mariadb DEMOFLAGS='-help')
 	@$(if $(DEMO_SERVICES),$(services) up $(DEMO_SERVICES) && $(in_env)) $(if $(wildcard examples/go.mod),cd examples && go run ./payments/demo,go run ./examples/payments/demo) -broker=$(BROKER) -store=$(STORE) $(DEMOFLAGS)
 
 .PHONY: bench

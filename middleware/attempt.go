@@ -45,6 +45,7 @@ type attempt struct {
 
 	produced []*produced        // by the handler, in order
 	answer   []*message.Message // what the router is to send
+	outputs  int                // stored by this attempt, or found unsent
 
 	result   store.Result
 	told     bool // the attempt's last event was sent

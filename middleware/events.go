@@ -55,7 +55,8 @@ type AttemptEnded struct {
 	Age       time.Duration
 	// Retries counts the fresh transactions that the claim needed.
 	Retries int
-	// Outputs counts what the attempt stored, or what a duplicate found unsent.
+	// Outputs counts what the attempt stored, or what a duplicate had to send;
+	// fewer when one could not be sent, which is [Unsent].
 	Outputs int
 }
 

@@ -316,7 +316,7 @@ func ExampleNew() {
 	defer s.Close()
 	_, err = once.New(s, once.Config{Service: "billing/eu", Wait: 5})
 	fmt.Println(err)
-	// Output: the configuration cannot work: Service "billing/eu" contains a slash, which ends it in a consumer's name: leave it out; Wait 5ns is shorter than a millisecond: was its unit forgotten (5*time.Second)?
+	// Output: once: the configuration cannot work: Service "billing/eu" contains a slash, which ends it in a consumer's name: leave it out; Wait 5ns is shorter than a millisecond: was its unit forgotten (5*time.Second)?
 }
 
 // What a poison queue may take, and what it must leave to the broker.

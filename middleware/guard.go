@@ -82,6 +82,7 @@ func build(s store.Store, c Config) *Guard {
 		limiter:  make(limiter, c.Limit),
 		failures: newFailures(c.FailingKeys),
 		inflight: inflight{attempts: map[*attempt]struct{}{}},
+		sent:     newSentOutputs(),
 		closing:  make(chan struct{}),
 		closed:   make(chan struct{}),
 	}

@@ -14,6 +14,8 @@ const (
 	// markEvery is how often sent outputs are marked. Until then a crash makes
 	// the relay send them again, once they are as old as Config.RelayAge.
 	markEvery = time.Second
+	// markBatch is how many are marked at once without waiting for that.
+	markBatch = 100
 	// maxUnmarked bounds what is remembered while the store cannot be asked.
 	// What is not is sent again.
 	maxUnmarked = 100_000
@@ -22,19 +24,28 @@ const (
 // sentOutputs are outputs that this process sent and has not marked yet. To
 // mark each by itself would cost a transaction a message.
 type sentOutputs struct {
-	mu  sync.Mutex
-	ids map[store.OutputID]struct{}
+	many chan struct{} // tells of a batch
+	mu   sync.Mutex
+	ids  map[store.OutputID]struct{}
+	away bool // the store was, so its next turn comes by time
+}
+
+func newSentOutputs() sentOutputs {
+	return sentOutputs{many: make(chan struct{}, 1), ids: map[store.OutputID]struct{}{}}
 }
 
 func (s *sentOutputs) add(ids ...store.OutputID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ids == nil {
-		s.ids = map[store.OutputID]struct{}{}
-	}
 	for _, id := range ids {
 		if len(s.ids) < maxUnmarked {
 			s.ids[id] = struct{}{}
+		}
+	}
+	if len(s.ids) >= markBatch && !s.away {
+		select {
+		case s.many <- struct{}{}:
+		default:
 		}
 	}
 }
@@ -52,9 +63,13 @@ func (s *sentOutputs) list() []store.OutputID {
 	return slices.Sorted(maps.Keys(s.ids))
 }
 
-func (s *sentOutputs) remove(ids []store.OutputID) {
+// marked notes how marking went.
+func (s *sentOutputs) marked(ids []store.OutputID, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.away = err != nil; s.away {
+		return
+	}
 	for _, id := range ids {
 		delete(s.ids, id)
 	}
@@ -72,11 +87,9 @@ func (g *Guard) markSent(ctx context.Context) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	if err := g.store.MarkSent(ctx, ids...); err != nil {
-		return err
-	}
-	g.sent.remove(ids)
-	return nil
+	err := g.store.MarkSent(ctx, ids...)
+	g.sent.marked(ids, err)
+	return err
 }
 
 // markLast marks what the last attempts sent.

@@ -85,3 +85,26 @@ func publishing(t *testing.T, s *fakeStore, c once.Config, n int) *once.Guard {
 	}
 	return g
 }
+
+// Many sent outputs do not wait for the time, unless the store is away.
+func TestMarker_ManyAreMarkedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake()
+		tries := make(chan int, 1000)
+		s.onMark(func(ids []store.OutputID) error {
+			tries <- len(ids)
+			return store.ErrUnavailable
+		})
+		began := time.Now()
+		g := publishing(t, s, quick(), 300)
+		synctest.Wait()
+		if n := len(tries); n < 1 || n > 2 || time.Since(began) > 0 {
+			t.Errorf("%d tries in %s", n, time.Since(began))
+		}
+		s.onMark(nil)
+		if err := g.Close(t.Context()); err != nil || s.unsent() != 0 {
+			t.Errorf("%d are left, %v", s.unsent(), err)
+		}
+	})
+}

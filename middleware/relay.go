@@ -62,11 +62,15 @@ func (r *relay) batch(ctx context.Context, total *Relayed) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("lease unsent outputs: %w", err)
 	}
-	var sent []store.OutputID
+	var sent []store.OutputID // also before, by an attempt
 	var failures []store.Failure
 	for _, o := range outputs {
 		if ctx.Err() != nil || time.Now().After(until) {
 			failures = append(failures, store.Failure{ID: o.ID})
+			continue
+		}
+		if r.guard.sent.has(o.ID) {
+			sent = append(sent, o.ID)
 			continue
 		}
 		if f, ok := r.one(ctx, o); !ok {
@@ -75,8 +79,8 @@ func (r *relay) batch(ctx context.Context, total *Relayed) (int, error) {
 			continue
 		}
 		sent = append(sent, o.ID)
+		total.Sent++
 	}
-	total.Sent += len(sent)
 	return len(outputs), r.note(context.WithoutCancel(ctx), sent, failures)
 }
 
@@ -102,9 +106,6 @@ func (r *relay) note(ctx context.Context, sent []store.OutputID, failures []stor
 
 // one sends one output, or says what is to become of it.
 func (r *relay) one(ctx context.Context, o store.Output) (f store.Failure, ok bool) {
-	if r.guard.sent.has(o.ID) {
-		return f, true
-	}
 	route, err := r.guard.routes.find(o.Topic)
 	if err != nil {
 		return r.homeless(ctx, o, err), false

@@ -252,14 +252,16 @@ func TestB59_AnotherProcessSendsTheSame(t *testing.T) {
 func TestB59_ABatchWhoseThirdFailsMarksTheFirstTwo(t *testing.T) {
 	t.Parallel()
 	s := newFake()
-	st := setUp(t, s, answer("a", "b", "c"), func(st *stage) {
-		st.sink.fail = func(_ string, msg *message.Message) error {
-			if msg.UUID == "c" {
-				return errSink
-			}
-			return nil
+	st := prepare(t, s, relayingSoon())
+	st.sink.set(func(_ string, msg *message.Message) error {
+		if msg.UUID == "c" {
+			return errSink
 		}
+		return nil
 	})
+	st.router.AddHandler("h", "t", st.bus.channel, "out", st.sink, answer("a", "b", "c"))
+	st.router.AddPlugin(st.guard.Plugin)
+	st.bus.run(t, st.router)
 	st.bus.publish(t, "t", message.NewMessage("m1", nil))
 	eventually(t, func() error {
 		if left := s.left(fakeKey{"svc/h", "m1"}); len(left) != 1 || left[0].UUID != "c" {

@@ -18,6 +18,7 @@ func (a *attempt) send() error {
 		if a.result.Duplicate && (a.guard.sent.has(o.ID) || a.guard.handovers.has(o.ID)) {
 			continue // sent by this process, which has not come to mark it; or the relay's
 		}
+		a.outputs++
 		p := a.producedAt(i, o)
 		if o.Returned && a.answers(o) {
 			a.answer = append(a.answer, a.answerOf(p))

@@ -37,7 +37,7 @@ func (a *attempt) tell(v verdict, failures int, backoff time.Duration) {
 		ClaimedAt: a.result.ClaimedAt,
 		Age:       a.result.Age,
 		Retries:   a.result.Retries,
-		Outputs:   len(a.result.Unsent),
+		Outputs:   a.outputs,
 	})
 }
 

@@ -16,14 +16,14 @@ type worker struct {
 
 // startWorkers is called once, under the guard's lock; Close waits for them.
 func (g *Guard) startWorkers() {
-	g.startWorker("purger", g.config.PurgeEvery, g.purge)
-	g.startWorker("relay", g.config.RelayEvery, newRelay(g).drain)
-	g.startWorker("marker", markEvery, g.mark)
+	g.startWorker("purger", g.config.PurgeEvery, nil, g.purge)
+	g.startWorker("relay", g.config.RelayEvery, nil, newRelay(g).drain)
+	g.startWorker("marker", markEvery, g.sent.many, g.mark)
 }
 
 // startWorker calls work every so often, spread by ±50 % so that replicas do
-// not work in step. A negative pause: never.
-func (g *Guard) startWorker(name string, every time.Duration, work func(ctx context.Context)) {
+// not work in step, and when it is woken. A negative pause: never.
+func (g *Guard) startWorker(name string, every time.Duration, wake <-chan struct{}, work func(ctx context.Context)) {
 	if every < 0 {
 		return
 	}
@@ -31,7 +31,11 @@ func (g *Guard) startWorker(name string, every time.Duration, work func(ctx cont
 	g.workers = append(g.workers, w)
 	go func() {
 		defer close(w.done)
-		for pause(g.root, jitter(every), nil) {
+		for {
+			pause(g.root, jitter(every), wake)
+			if g.root.Err() != nil {
+				return
+			}
 			work(g.root)
 		}
 	}()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jmoiron/sqlx"
 
@@ -23,25 +24,42 @@ type Transfer struct {
 	Cents int64 `json:"cents"`
 }
 
-// Handle moves the money and notes that it did, in the transaction of the
-// message. It takes no precaution against duplicates: that is the guard's work.
-func Handle(msg *message.Message) error {
+// Receipt is the payload of the messages that [Handle] returns, one for each
+// transfer.
+type Receipt struct {
+	// Transfer is the UUID of the message that asked for it.
+	Transfer string `json:"transfer"`
+	Cents    int64  `json:"cents"`
+}
+
+// Handle moves the money, notes that it did, in the transaction of the message,
+// and returns the receipt. It takes no precaution against duplicates: that is the
+// guard's work. Nor does it for the receipt, which has a new UUID each time that
+// the handler runs.
+func Handle(msg *message.Message) ([]*message.Message, error) {
 	var t Transfer
 	if err := json.Unmarshal(msg.Payload, &t); err != nil {
-		return once.Permanent(fmt.Errorf("read the transfer: %w", err))
+		return nil, once.Permanent(fmt.Errorf("read the transfer: %w", err))
 	}
 	ctx := msg.Context()
 	tx, err := once.Tx(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := add(ctx, tx, t.From, -t.Cents); err != nil {
-		return err
+		return nil, err
 	}
 	if err := add(ctx, tx, t.To, t.Cents); err != nil {
-		return err
+		return nil, err
 	}
-	return note(ctx, tx, msg.UUID, t)
+	if err := note(ctx, tx, msg.UUID, t); err != nil {
+		return nil, err
+	}
+	receipt, err := json.Marshal(Receipt{Transfer: msg.UUID, Cents: t.Cents})
+	if err != nil {
+		return nil, fmt.Errorf("write the receipt: %w", err)
+	}
+	return []*message.Message{message.NewMessage(watermill.NewUUID(), receipt)}, nil
 }
 
 // add changes a balance. Rebind turns the question marks into what the database

@@ -17,7 +17,8 @@ import (
 func TestHandleMovesMoney(t *testing.T) {
 	t.Parallel()
 	db := openBank(t)
-	if err := handle(t, db, Transfer{From: 1, To: 2, Cents: 250}); err != nil {
+	receipts, err := handle(t, db, Transfer{From: 1, To: 2, Cents: 250})
+	if err != nil {
 		t.Fatal(err)
 	}
 	books, err := ReadBooks(t.Context(), db)
@@ -30,13 +31,25 @@ func TestHandleMovesMoney(t *testing.T) {
 	if want := map[string]int{"transfer-1": 1}; !maps.Equal(books.Applied, want) {
 		t.Errorf("applied = %v, want %v", books.Applied, want)
 	}
+	checkReceipt(t, receipts, Receipt{Transfer: "transfer-1", Cents: 250})
+}
+
+func checkReceipt(t *testing.T, receipts []*message.Message, want Receipt) {
+	t.Helper()
+	if len(receipts) != 1 {
+		t.Fatalf("%d receipts, want one", len(receipts))
+	}
+	var got Receipt
+	if err := json.Unmarshal(receipts[0].Payload, &got); err != nil || got != want || receipts[0].UUID == "" {
+		t.Errorf("receipt %q = %+v, %v; want %+v", receipts[0].UUID, got, err, want)
+	}
 }
 
 func TestHandleRefusesUnknownAccount(t *testing.T) {
 	t.Parallel()
 	db := openBank(t)
 	for _, transfer := range []Transfer{{From: 9, To: 2, Cents: 1}, {From: 1, To: 9, Cents: 1}} {
-		if err := handle(t, db, transfer); !errors.Is(err, ErrNoAccount) {
+		if _, err := handle(t, db, transfer); !errors.Is(err, ErrNoAccount) {
 			t.Errorf("%+v: %v, want ErrNoAccount", transfer, err)
 		}
 	}
@@ -56,7 +69,7 @@ func openBank(t *testing.T) *sqlx.DB {
 }
 
 // handle gives one transfer to the handler and commits what it did.
-func handle(t *testing.T, db *sqlx.DB, transfer Transfer) error {
+func handle(t *testing.T, db *sqlx.DB, transfer Transfer) ([]*message.Message, error) {
 	t.Helper()
 	payload, err := json.Marshal(transfer)
 	if err != nil {
@@ -69,8 +82,9 @@ func handle(t *testing.T, db *sqlx.DB, transfer Transfer) error {
 	defer tx.Rollback() // after a commit it does nothing
 	msg := message.NewMessage("transfer-1", payload)
 	msg.SetContext(once.WithTx(t.Context(), tx))
-	if err := Handle(msg); err != nil {
-		return err
+	receipts, err := Handle(msg)
+	if err != nil {
+		return nil, err
 	}
-	return tx.Commit()
+	return receipts, tx.Commit()
 }

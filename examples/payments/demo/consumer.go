@@ -34,7 +34,7 @@ func consumerMain() (status int) {
 // consume handles messages until in ends.
 func consume(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := json.NewDecoder(in)
-	c := &consumer{reports: newReporter(out)}
+	c := &consumer{reports: newReporter(out), origins: newOrigins(), alone: make(chan struct{})}
 	if err := lines.Decode(&c.assignment); err != nil {
 		return fmt.Errorf("read the assignment: %w", err)
 	}
@@ -56,13 +56,18 @@ type consumer struct {
 	guard      *once.Guard // nil without this library
 	source     source
 	reports    *reporter
+	origins    *origins
+	alone      chan struct{} // closed when the parent is gone, or says stop
 }
 
-// source is where a consumer's messages come from.
+// source is where a consumer's messages come from, and where its receipts go.
 type source struct {
 	topic      string
 	subscriber message.Subscriber
-	middleware message.HandlerMiddleware // may be nil
+
+	receiptsTopic string
+	publisher     message.Publisher
+
 	// pump works until the parent says stop, which is the end of its lines.
 	pump func(lines *json.Decoder) error
 	// acked, if not nil, is called for each message.
@@ -83,7 +88,10 @@ func (c *consumer) run(ctx context.Context, lines *json.Decoder) error {
 	}
 
 	pumped := make(chan error, 1)
-	go func() { pumped <- c.source.pump(lines) }()
+	go func() {
+		defer close(c.alone)
+		pumped <- c.source.pump(lines)
+	}()
 	select {
 	case err = <-pumped:
 	case err = <-ended:
@@ -95,7 +103,7 @@ func (c *consumer) run(ctx context.Context, lines *json.Decoder) error {
 // router wires source, guarding and handler.
 func (c *consumer) router() (*message.Router, error) {
 	var err error
-	if c.source, err = openSource(c.assignment); err != nil {
+	if c.source, err = openSource(c.assignment, c.reports); err != nil {
 		return nil, err
 	}
 	router, err := message.NewRouter(message.RouterConfig{}, watermillLog(c.assignment.Verbose))
@@ -105,15 +113,13 @@ func (c *consumer) router() (*message.Router, error) {
 	router.AddSubscriberDecorators(message.MessageTransformSubscriberDecorator(func(msg *message.Message) {
 		c.reports.follow(msg, c.source.acked)
 	}))
-	if c.source.middleware != nil {
-		router.AddMiddleware(c.source.middleware)
-	}
 	faulty := newFaults(c.assignment.Seed).into(payments.Handle)
 	handler, err := c.protect(router, faulty)
 	if err != nil {
 		return nil, err
 	}
-	router.AddConsumerHandler("transfer", c.source.topic, c.source.subscriber, handler)
+	publisher := newSender(c.source.publisher, c.reports, c.origins.of, c.assignment.Hang, func() { <-c.alone })
+	router.AddHandler("transfer", c.source.topic, c.source.subscriber, c.source.receiptsTopic, publisher, handler)
 	return router, nil
 }
 
@@ -128,9 +134,9 @@ func (c *consumer) close(ctx context.Context, router *message.Router) error {
 	return errors.Join(errs...)
 }
 
-func openSource(a assignment) (source, error) {
+func openSource(a assignment, reports *reporter) (source, error) {
 	if a.Broker == "kafka" {
 		return openKafka(a)
 	}
-	return openGoChannel(), nil
+	return openGoChannel(reports), nil
 }

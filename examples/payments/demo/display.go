@@ -14,7 +14,7 @@ import (
 type display interface {
 	begin(g guarding, total int)
 	progress(done int)
-	killed(inFlight int)
+	killed(m moment, inFlight int)
 	end()
 }
 
@@ -57,7 +57,7 @@ func (d *barDisplay) describe() string {
 
 func (d *barDisplay) progress(done int) { _ = d.bar.Set(done) }
 
-func (d *barDisplay) killed(int) {
+func (d *barDisplay) killed(moment, int) {
 	d.kills++
 	d.bar.Describe(d.describe())
 }
@@ -83,8 +83,8 @@ func (d *lineDisplay) begin(g guarding, total int) {
 
 func (d *lineDisplay) progress(done int) { d.done = done }
 
-func (d *lineDisplay) killed(inFlight int) {
-	fmt.Fprintf(d.out, "%s: %d of %d acked, killed with %d in flight\n", d.name, d.done, d.total, inFlight)
+func (d *lineDisplay) killed(m moment, inFlight int) {
+	fmt.Fprintf(d.out, "%s: %d of %d acked, killed %s with %d in flight\n", d.name, d.done, d.total, m, inFlight)
 }
 
 func (d *lineDisplay) end() {

@@ -31,19 +31,20 @@ func newFaults(seed uint64) *faults {
 	return &faults{seed: seed, tried: map[string]bool{}}
 }
 
-func (f *faults) into(next message.NoPublishHandlerFunc) message.NoPublishHandlerFunc {
-	return func(msg *message.Message) error {
+func (f *faults) into(next message.HandlerFunc) message.HandlerFunc {
+	return func(msg *message.Message) ([]*message.Message, error) {
 		draw := f.draw(msg.UUID)
 		if draw < failBefore {
-			return errFault
+			return nil, errFault
 		}
-		if err := next(msg); err != nil {
-			return err
+		receipts, err := next(msg)
+		if err != nil {
+			return nil, err
 		}
 		if draw < failBefore+failAfter {
-			return errFault
+			return nil, errFault
 		}
-		return nil
+		return receipts, nil
 	}
 }
 

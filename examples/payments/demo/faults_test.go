@@ -11,15 +11,18 @@ import (
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	ran := 0
-	handler := newFaults(3).into(func(*message.Message) error {
+	handler := newFaults(3).into(func(*message.Message) ([]*message.Message, error) {
 		ran++
-		return nil
+		return []*message.Message{message.NewMessage("receipt", nil)}, nil
 	})
 	before, after := 0, 0
 	for i := range 1000 {
 		msg := message.NewMessage(fmt.Sprintf("transfer %d", i), nil)
 		ran = 0
-		if err := handler(msg); err == nil {
+		if receipts, err := handler(msg); err == nil {
+			if len(receipts) != 1 {
+				t.Fatalf("%d receipts, want the handler's", len(receipts))
+			}
 			continue
 		} else if !errors.Is(err, errFault) {
 			t.Fatal(err)
@@ -29,7 +32,7 @@ func TestFaults(t *testing.T) {
 		} else {
 			after++
 		}
-		if err := handler(msg); err != nil {
+		if _, err := handler(msg); err != nil {
 			t.Errorf("%s failed again: %v", msg.UUID, err)
 		}
 	}
@@ -41,10 +44,10 @@ func TestFaults(t *testing.T) {
 func TestFaultsPassErrorsOn(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
-	handler := newFaults(3).into(func(*message.Message) error { return broken })
+	handler := newFaults(3).into(func(*message.Message) ([]*message.Message, error) { return nil, broken })
 	msg := message.NewMessage("transfer", nil)
-	_ = handler(msg) // perhaps a fault
-	if err := handler(msg); !errors.Is(err, broken) {
+	_, _ = handler(msg) // perhaps a fault
+	if _, err := handler(msg); !errors.Is(err, broken) {
 		t.Errorf("error = %v, want the handler's", err)
 	}
 }

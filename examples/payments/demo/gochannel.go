@@ -12,6 +12,8 @@ type broker interface {
 	// run returns when the stream was consumed to its end. It is called once,
 	// beside all consumers.
 	run(ctx context.Context) error
+	// collect notes all receipts that were sent until now.
+	collect(ctx context.Context, into *receipts) error
 	// close removes what the run leaves behind.
 	close() error
 }
@@ -41,5 +43,8 @@ func (b *pipeBroker) run(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
+
+// collect has nothing to do: receipts come with the reports.
+func (b *pipeBroker) collect(context.Context, *receipts) error { return nil }
 
 func (b *pipeBroker) close() error { return nil }

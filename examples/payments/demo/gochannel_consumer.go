@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
@@ -16,6 +14,7 @@ import (
 
 const (
 	transfersTopic = "transfers"
+	receiptsTopic  = "receipts"
 	// prefetch is how many messages are in flight. Without a bound a Go channel
 	// would hand over all of them at once, since it knows of no back-pressure.
 	prefetch = 16
@@ -23,13 +22,16 @@ const (
 
 // openGoChannel is the consumer's end of a broker whose other end is the parent
 // (gochannel.go): what comes through the pipe is published to a Go channel.
-func openGoChannel() source {
+func openGoChannel(reports *reporter) source {
 	e := &pipeEnd{
 		broker: gochannel.NewGoChannel(gochannel.Config{}, nil),
 		slots:  make(chan struct{}, prefetch),
 		stop:   make(chan struct{}),
 	}
-	return source{topic: transfersTopic, subscriber: e.broker, middleware: slowAck, pump: e.pump, acked: e.acked}
+	return source{
+		topic: transfersTopic, subscriber: e.broker, pump: e.pump, acked: e.acked,
+		receiptsTopic: receiptsTopic, publisher: pipePublisher{reports},
+	}
 }
 
 type pipeEnd struct {
@@ -72,18 +74,4 @@ func (p parcel) message() *message.Message {
 	msg := message.NewMessage(p.UUID, message.Payload(p.Payload))
 	msg.Metadata.Set(sendingField, strconv.Itoa(p.Sending))
 	return msg
-}
-
-// slowAck stands for the network between a consumer and its broker. Within a
-// process an ack takes no time, so hardly any kill would hit between commit and
-// ack, where all the trouble comes from.
-func slowAck(next message.HandlerFunc) message.HandlerFunc {
-	return func(msg *message.Message) ([]*message.Message, error) {
-		outputs, err := next(msg)
-		select {
-		case <-time.After(5*time.Millisecond + rand.N(20*time.Millisecond)):
-		case <-msg.Context().Done():
-		}
-		return outputs, err
-	}
 }

@@ -28,8 +28,16 @@ var guardings = []guarding{byOnce, byNothing, byDeduplicator}
 // run takes, so that forgetting is not what it fails by.
 const dedupWindow = time.Hour
 
+// The relay is in a hurry here: the defaults, 30 s and more, are longer than the
+// whole demo.
+const (
+	relayEvery = 200 * time.Millisecond
+	relayAge   = 500 * time.Millisecond
+	relayLease = 2 * time.Second
+)
+
 // protect puts what the assignment asks for around the handler.
-func (c *consumer) protect(router *message.Router, handler message.NoPublishHandlerFunc) (message.NoPublishHandlerFunc, error) {
+func (c *consumer) protect(router *message.Router, handler message.HandlerFunc) (message.HandlerFunc, error) {
 	switch c.assignment.Guarding {
 	case byOnce:
 		return handler, c.addGuard(router)
@@ -45,8 +53,12 @@ func (c *consumer) protect(router *message.Router, handler message.NoPublishHand
 // addGuard is all that this library needs.
 func (c *consumer) addGuard(router *message.Router) error {
 	guard, err := once.New(c.store, once.Config{
-		Service:  "payments",
-		Observer: once.Observers(once.SlogObserver(nil), once.ObserverFunc(c.countDuplicate)),
+		Service:    "payments",
+		RelayEvery: relayEvery,
+		RelayAge:   relayAge,
+		RelayLease: relayLease,
+		Observer: once.Observers(once.SlogObserver(nil),
+			once.ObserverFunc(c.countDuplicate), once.ObserverFunc(c.origins.observe)),
 	})
 	if err != nil {
 		return err
@@ -93,23 +105,24 @@ func (r countingRepository) IsDuplicate(ctx context.Context, key string) (bool, 
 }
 
 // inOwnTransaction is what careful handlers without this library do: one
-// transaction a message, committed before the ack. once.WithTx hands it to the
+// transaction a message, committed before the receipt is sent and before the ack. once.WithTx hands it to the
 // handler, which is thus the same in all three runs.
-func inOwnTransaction(db *sqlx.DB, next message.NoPublishHandlerFunc) message.NoPublishHandlerFunc {
-	return func(msg *message.Message) error {
+func inOwnTransaction(db *sqlx.DB, next message.HandlerFunc) message.HandlerFunc {
+	return func(msg *message.Message) ([]*message.Message, error) {
 		ctx := msg.Context()
 		tx, err := db.BeginTxx(ctx, nil)
 		if err != nil {
-			return fmt.Errorf("begin: %w", err)
+			return nil, fmt.Errorf("begin: %w", err)
 		}
 		defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
 		msg.SetContext(once.WithTx(ctx, tx))
-		if err := next(msg); err != nil {
-			return err
+		receipts, err := next(msg)
+		if err != nil {
+			return nil, err
 		}
 		if err := tx.Commit(); err != nil {
-			return fmt.Errorf("commit: %w", err)
+			return nil, fmt.Errorf("commit: %w", err)
 		}
-		return nil
+		return receipts, nil
 	}
 }

@@ -31,16 +31,18 @@ type kafkaBroker struct {
 	verbose bool
 	client  sarama.Client
 	admin   sarama.ClusterAdmin
+	reader  topicReader // of the receipts
 }
 
-// newKafkaBroker makes a topic of that name, which no other run has.
+// newKafkaBroker makes a topic of that name, which no other run has, and another
+// for the receipts.
 func newKafkaBroker(p *plan, name string, verbose bool) (*kafkaBroker, error) {
 	address, err := serverOf("kafka", "ONCE_TEST_KAFKA")
 	if err != nil {
 		return nil, err
 	}
 	b := &kafkaBroker{plan: p, verbose: verbose}
-	b.seat = kafkaSeat{Brokers: strings.Split(address, ","), Topic: name, Group: name, Member: "consumer"}
+	b.seat = kafkaSeat{Brokers: strings.Split(address, ","), Topic: name, Receipts: name + "_receipts", Group: name, Member: "consumer"}
 	config := sarama.NewConfig()
 	config.Version = kafkaVersion
 	if b.client, err = sarama.NewClient(b.seat.Brokers, config); err != nil {
@@ -49,9 +51,12 @@ func newKafkaBroker(p *plan, name string, verbose bool) (*kafkaBroker, error) {
 	if b.admin, err = sarama.NewClusterAdminFromClient(b.client); err != nil {
 		return nil, errors.Join(fmt.Errorf("reach Kafka's controller: %w", err), b.client.Close())
 	}
+	b.reader = topicReader{client: b.client, topic: b.seat.Receipts}
 	detail := &sarama.TopicDetail{NumPartitions: partitions, ReplicationFactor: 1}
-	if err := b.admin.CreateTopic(name, detail, false); err != nil {
-		return nil, errors.Join(fmt.Errorf("create topic %q: %w", name, err), b.admin.Close())
+	for _, topic := range b.seat.topics() {
+		if err := b.admin.CreateTopic(topic, detail, false); err != nil {
+			return nil, errors.Join(fmt.Errorf("create topic %q: %w", topic, err), b.close())
+		}
 	}
 	return b, nil
 }
@@ -68,16 +73,9 @@ func (b *kafkaBroker) run(ctx context.Context) error {
 }
 
 func (b *kafkaBroker) publish(ctx context.Context) (err error) {
-	config := kafka.DefaultSaramaSyncPublisherConfig()
-	config.Version = kafkaVersion
-	config.Producer.RequiredAcks = sarama.WaitForAll
-	publisher, err := kafka.NewPublisher(kafka.PublisherConfig{
-		Brokers:               b.seat.Brokers,
-		Marshaler:             kafka.DefaultMarshaler{},
-		OverwriteSaramaConfig: config,
-	}, watermillLog(b.verbose))
+	publisher, err := newKafkaPublisher(b.seat.Brokers, b.verbose)
 	if err != nil {
-		return fmt.Errorf("open a publisher: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, publisher.Close()) }()
 	for sending := range b.plan.sendings {
@@ -89,6 +87,21 @@ func (b *kafkaBroker) publish(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+func newKafkaPublisher(brokers []string, verbose bool) (*kafka.Publisher, error) {
+	config := kafka.DefaultSaramaSyncPublisherConfig()
+	config.Version = kafkaVersion
+	config.Producer.RequiredAcks = sarama.WaitForAll
+	publisher, err := kafka.NewPublisher(kafka.PublisherConfig{
+		Brokers:               brokers,
+		Marshaler:             kafka.DefaultMarshaler{},
+		OverwriteSaramaConfig: config,
+	}, watermillLog(verbose))
+	if err != nil {
+		return nil, fmt.Errorf("open a publisher: %w", err)
+	}
+	return publisher, nil
 }
 
 // consumed returns when the group has committed the offset behind the last
@@ -141,12 +154,29 @@ func (b *kafkaBroker) lag() (int64, error) {
 	return lag, nil
 }
 
-// close removes topic and group. A static member stays in its group when it
+// collect notes the receipts that are in their topic and were not read before.
+func (b *kafkaBroker) collect(ctx context.Context, into *receipts) error {
+	return b.reader.read(ctx, func(m *sarama.ConsumerMessage) error {
+		msg, err := kafka.DefaultMarshaler{}.Unmarshal(m)
+		if err != nil {
+			return fmt.Errorf("read a receipt: %w", err)
+		}
+		into.note(receiptOf(msg))
+		return nil
+	})
+}
+
+// close removes topics and group. A static member stays in its group when it
 // leaves, so it is removed first. Kafka forgets a group by itself, so that one
 // which cannot be removed, or was never joined, is no error.
 func (b *kafkaBroker) close() error {
 	_, _ = b.admin.RemoveMemberFromConsumerGroup(b.seat.Group, []string{b.seat.Member})
 	_ = b.admin.DeleteConsumerGroup(b.seat.Group)
-	err := b.admin.DeleteTopic(b.seat.Topic)
-	return errors.Join(err, b.admin.Close()) // and the client under it
+	errs := []error{b.reader.close()}
+	for _, topic := range b.seat.topics() {
+		if err := b.admin.DeleteTopic(topic); !errors.Is(err, sarama.ErrUnknownTopicOrPartition) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, b.admin.Close())...) // and the client under it
 }

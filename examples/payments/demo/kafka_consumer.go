@@ -15,12 +15,16 @@ import (
 type kafkaSeat struct {
 	Brokers []string `json:"brokers"`
 	Topic   string   `json:"topic"`
-	Group   string   `json:"group"`
+	// Receipts is the topic that they are sent to.
+	Receipts string `json:"receipts"`
+	Group    string `json:"group"`
 	// Member is the group.instance.id. A new process under the name of the
 	// killed one gets its partitions at once; without, the group first waits
 	// until the session of the dead has timed out.
 	Member string `json:"member"`
 }
+
+func (s kafkaSeat) topics() []string { return []string{s.Topic, s.Receipts} }
 
 // openKafka is a member of a consumer group.
 func openKafka(a assignment) (source, error) {
@@ -33,7 +37,14 @@ func openKafka(a assignment) (source, error) {
 	if err != nil {
 		return source{}, fmt.Errorf("subscribe to Kafka: %w", err)
 	}
-	return source{topic: a.Kafka.Topic, subscriber: subscriber, pump: untilEnd}, nil
+	publisher, err := newKafkaPublisher(a.Kafka.Brokers, a.Verbose)
+	if err != nil {
+		return source{}, errors.Join(err, subscriber.Close())
+	}
+	return source{
+		topic: a.Kafka.Topic, subscriber: subscriber, pump: untilEnd,
+		receiptsTopic: a.Kafka.Receipts, publisher: publisher,
+	}, nil
 }
 
 func memberConfig(member string) *sarama.Config {

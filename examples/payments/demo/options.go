@@ -20,10 +20,11 @@ const help = `Three consumers get the same stream of transfers, one after the ot
 
 Some transfers are sent twice, at once or later. The handler fails now and then, before it has
 written anything or after. The consumer is a process of its own, and is killed (SIGKILL) while
-messages are in flight; another one takes over. At the end the books are compared with what was
-sent. The last line is for machines and tells of watermill-once:
+messages are in flight; another one takes over. The first kill hits between the commit and the
+sending of a receipt, the next between its sending and the ack, the third at random, and so on. At
+the end the books and the receipts are compared with what was sent. The last line is for machines and tells of watermill-once:
 
-  demo: messages=… deliveries=… effects=… duplicates=… lost=0 doubled=0
+  demo: messages=… deliveries=… effects=… duplicates=… lost=0 doubled=0 receipts_lost=0
 
 Brokers
   gochannel   Watermill's Go channel, in the consumer's process. This process plays the rest of
@@ -34,7 +35,7 @@ Stores
   postgres    the server at ONCE_TEST_POSTGRES, a fresh schema for each run
   mariadb     the server at ONCE_TEST_MARIADB, a fresh database for each run ("mysql" is the same)
 
-Exit status: 0; 1 when watermill-once lost or doubled anything, or when neither of the others did,
+Exit status: 0; 1 when watermill-once lost or doubled a transfer or a receipt, or when neither of the others did,
 because then the demo proves nothing; 2 when it could not run; 130 when interrupted.
 
 Flags:

@@ -35,9 +35,18 @@ type plan struct {
 	// sendings are the messages in the order in which they are sent: indexes
 	// of orders, some of which come twice.
 	sendings []int
-	// killAt says after how many acked sendings the consumer is killed.
-	killAt []int
+	// kills are in the order of the stream, one for each consumer but the last.
+	kills []kill
 }
+
+// kill says when a consumer is killed.
+type kill struct {
+	at     int // so many sendings are acked
+	moment moment
+}
+
+// moments take turns, those of the receipts first.
+var moments = []moment{beforeSending, afterSending, anywhere}
 
 func newPlan(seed uint64, messages, kills int) *plan {
 	var key [32]byte
@@ -50,7 +59,7 @@ func newPlan(seed uint64, messages, kills int) *plan {
 		p.orders[i] = newOrder(source, random)
 	}
 	p.sendings = arrange(random, messages)
-	p.killAt = killPoints(random, len(p.sendings), kills)
+	p.kills = killPoints(random, len(p.sendings), kills)
 	return p
 }
 
@@ -94,11 +103,14 @@ func arrange(random *rand.Rand, orders int) []int {
 
 // killPoints spreads the kills over the stream, away from its ends, each
 // somewhere in a stretch of its own.
-func killPoints(random *rand.Rand, sendings, kills int) []int {
-	points := make([]int, kills)
+func killPoints(random *rand.Rand, sendings, kills int) []kill {
+	points := make([]kill, kills)
 	for i := range points {
 		stretch := sendings / (kills + 1)
-		points[i] = stretch*(i+1) - stretch/2 + random.IntN(max(stretch, 1))
+		points[i] = kill{
+			at:     stretch*(i+1) - stretch/2 + random.IntN(max(stretch, 1)),
+			moment: moments[i%len(moments)],
+		}
 	}
 	return points
 }

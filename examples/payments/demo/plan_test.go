@@ -47,7 +47,13 @@ func checkSendings(t *testing.T, seed uint64, p *plan) {
 
 func checkKills(t *testing.T, seed uint64, p *plan) {
 	t.Helper()
-	if len(p.killAt) != 4 || !slices.IsSorted(p.killAt) || p.killAt[0] < 1 || p.killAt[3] >= len(p.sendings) {
-		t.Errorf("seed %d: kills at %v of %d", seed, p.killAt, len(p.sendings))
+	inOrder := slices.IsSortedFunc(p.kills, func(a, b kill) int { return a.at - b.at })
+	if len(p.kills) != 4 || !inOrder || p.kills[0].at < 1 || p.kills[3].at >= len(p.sendings) {
+		t.Errorf("seed %d: kills at %v of %d", seed, p.kills, len(p.sendings))
+	}
+	for i, want := range []moment{beforeSending, afterSending, anywhere, beforeSending} {
+		if p.kills[i].moment != want {
+			t.Errorf("seed %d: kill %d is %s, want %s", seed, i, p.kills[i].moment, want)
+		}
 	}
 }

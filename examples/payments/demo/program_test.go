@@ -17,11 +17,11 @@ import (
 func TestDemoGoChannelSQLite(t *testing.T) {
 	t.Parallel()
 	out := wantDemo(t, "-broker=gochannel", "-store=sqlite", "-messages=80", "-kills=2")
-	if none := rowOf(t, out, byNothing); none.doubled == 0 {
-		t.Errorf("no dedup has doubled nothing:\n%s", out)
+	if none := rowOf(t, out, byNothing); none.doubled == 0 || none.receipts.doubled == 0 {
+		t.Errorf("no dedup has doubled no transfer or no receipt:\n%s", out)
 	}
-	if theirs := rowOf(t, out, byDeduplicator); theirs.lost == 0 {
-		t.Errorf("Watermill's Deduplicator has lost nothing:\n%s", out)
+	if theirs := rowOf(t, out, byDeduplicator); theirs.lost == 0 || theirs.receipts.lost == 0 {
+		t.Errorf("Watermill's Deduplicator has lost no transfer or no receipt:\n%s", out)
 	}
 }
 
@@ -30,7 +30,7 @@ func TestDemoGoChannelSQLite(t *testing.T) {
 func TestDemoThatProvesNothing(t *testing.T) {
 	t.Parallel()
 	seed := strconv.FormatUint(seedOfPeace(t, 10), 10)
-	out, status := runDemo(t, "-messages=10", "-kills=0", "-seed="+seed)
+	out, _, status := runDemo(t, "-messages=10", "-kills=0", "-seed="+seed)
 	if status != exitFound || !strings.Contains(out, "NOTHING PROVEN") {
 		t.Errorf("exit status %d, want %d and why:\n%s", status, exitFound, out)
 	}
@@ -62,7 +62,7 @@ func anyFault(seed uint64, p *plan) bool {
 func TestDemoThatCannotRun(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"-broker=pigeon"}, {"-store=paper"}, {"-messages=1"}, {"-kills=-1"}, {"-nonsense"}, {"more"}, {"-timeout=1ms"}} {
-		if out, status := runDemo(t, args...); status != exitCannotRun {
+		if out, _, status := runDemo(t, args...); status != exitCannotRun {
 			t.Errorf("%s: exit status %d, want %d:\n%s", args, status, exitCannotRun, out)
 		}
 	}
@@ -70,7 +70,7 @@ func TestDemoThatCannotRun(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	out, status := runDemo(t, "-help")
+	out, _, status := runDemo(t, "-help")
 	if status != 0 || !strings.Contains(out, "-messages") || !strings.Contains(out, "Exit status") {
 		t.Errorf("exit status %d:\n%s", status, out)
 	}
@@ -86,7 +86,7 @@ func TestNoProcessIsLeftBehind(t *testing.T) {
 			temp := t.TempDir()
 			cmd := program(t, "-messages=100000", "-kills=1000")
 			cmd.Env = append(cmd.Env, "TMPDIR="+temp)
-			stderr := startAndSee(t, cmd, "killed with")
+			stderr := startAndSee(t, cmd, "killed between")
 			if err := cmd.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
@@ -128,14 +128,22 @@ func startAndSee(t *testing.T, cmd *exec.Cmd, text string) io.Reader {
 	}
 }
 
-var lastLine = regexp.MustCompile(`\ndemo: messages=(\d+) deliveries=(\d+) effects=(\d+) duplicates=(\d+) lost=0 doubled=0\n$`)
+var lastLine = regexp.MustCompile(`\ndemo: messages=(\d+) deliveries=(\d+) effects=(\d+) duplicates=(\d+) lost=0 doubled=0 receipts_lost=0\n$`)
 
 // wantDemo runs the demo and wants it to show what it is to show.
 func wantDemo(t *testing.T, args ...string) string {
 	t.Helper()
-	out, status := runDemo(t, args...)
+	out, log, status := runDemo(t, args...)
 	if status != 0 {
 		t.Fatalf("exit status %d:\n%s", status, out)
+	}
+	for _, m := range []moment{beforeSending, afterSending} {
+		if n := strings.Count(log, "killed "+string(m)); n < len(guardings) {
+			t.Errorf("%d kills %s, want one of each consumer:\n%s", n, m, log)
+		}
+	}
+	if a := rowOf(t, out, byOnce).receipts; a.byDuplicate+a.byRelay == 0 {
+		t.Errorf("neither a redelivery nor the relay has sent anything:\n%s", out)
 	}
 	n := lastLine.FindStringSubmatch(out)
 	if n == nil {
@@ -150,7 +158,7 @@ func wantDemo(t *testing.T, args ...string) string {
 	return out
 }
 
-func runDemo(t *testing.T, args ...string) (out string, status int) {
+func runDemo(t *testing.T, args ...string) (out, log string, status int) {
 	t.Helper()
 	cmd := program(t, args...)
 	var stdout, stderr bytes.Buffer
@@ -160,7 +168,7 @@ func runDemo(t *testing.T, args ...string) (out string, status int) {
 		t.Fatal(err)
 	}
 	t.Logf("%s:\n%s", args, &stderr)
-	return stdout.String(), cmd.ProcessState.ExitCode()
+	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
 }
 
 // program is the demo, to be started.
@@ -173,28 +181,4 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), self, args...)
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	return cmd
-}
-
-// numbers are those of one row of the table that tests look at.
-type numbers struct{ lost, doubled int }
-
-func rowOf(t *testing.T, out string, g guarding) numbers {
-	t.Helper()
-	for line := range strings.Lines(out) {
-		rest, ok := strings.CutPrefix(line, string(g)+" ")
-		if cells := strings.Fields(rest); ok && len(cells) == len(header[0])-1 {
-			return numbers{number(t, cells[4]), number(t, cells[5])}
-		}
-	}
-	t.Fatalf("no row of %s:\n%s", g, out)
-	return numbers{}
-}
-
-func number(t *testing.T, s string) int {
-	t.Helper()
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }

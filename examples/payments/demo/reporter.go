@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 )
@@ -19,6 +20,7 @@ type reporter struct {
 	mu    sync.Mutex
 	lines *json.Encoder
 
+	acked     atomic.Int64
 	following sync.WaitGroup
 }
 
@@ -32,28 +34,35 @@ func (r *reporter) follow(msg *message.Message, acked func()) {
 	if err != nil {
 		return // not of this demo
 	}
-	r.report(eventDelivered, sending)
+	r.tell(report{Event: eventDelivered, Sending: sending})
 	r.following.Go(func() {
 		select {
 		case <-msg.Acked():
-			r.report(eventAcked, sending)
+			r.acked.Add(1)
+			r.tell(report{Event: eventAcked, Sending: sending})
 			if acked != nil {
 				acked()
 			}
 		case <-msg.Nacked():
-			r.report(eventNacked, sending)
+			r.tell(report{Event: eventNacked, Sending: sending})
 		}
 	})
 }
 
-func (r *reporter) duplicate() { r.report(eventDuplicate, 0) }
+func (r *reporter) duplicate() { r.tell(report{Event: eventDuplicate}) }
+
+// acks is how many deliveries were acked.
+func (r *reporter) acks() int { return int(r.acked.Load()) }
+
+// tell reports what the parent can do without. When it cannot, the parent is
+// gone, and the end of stdin says so as well.
+func (r *reporter) tell(line report) { _ = r.report(line) }
 
 // report writes one line at once, so that it is out when the process is killed.
-// When it cannot, the parent is gone, and the end of stdin says so as well.
-func (r *reporter) report(e event, sending int) {
+func (r *reporter) report(line report) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_ = r.lines.Encode(report{Event: e, Sending: sending}) //nolint:errchkjson // see above
+	return r.lines.Encode(line)
 }
 
 // wait returns when all that was delivered is settled.

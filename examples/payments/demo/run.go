@@ -16,6 +16,7 @@ import (
 type result struct {
 	guarding   guarding
 	audit      audit
+	receipts   receiptAudit
 	messages   int
 	deliveries int
 	duplicates int
@@ -30,7 +31,7 @@ func runAll(ctx context.Context, o options, out io.Writer) ([]result, error) {
 	show := newDisplay(os.Stderr)
 	results := make([]result, 0, len(guardings))
 	for _, g := range guardings {
-		r := &run{options: o, guarding: g, plan: p, tally: newTally(len(p.sendings)), show: show}
+		r := &run{options: o, guarding: g, plan: p, tally: newTally(len(p.sendings)), receipts: newReceipts(p), show: show}
 		result, err := r.do(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", g, err)
@@ -46,6 +47,7 @@ type run struct {
 	guarding guarding
 	plan     *plan
 	tally    *tally
+	receipts *receipts
 	show     display
 
 	database *database
@@ -71,6 +73,9 @@ func (r *run) do(ctx context.Context) (_ result, err error) {
 	if err != nil {
 		return result{}, err
 	}
+	if err := r.broker.collect(ctx, r.receipts); err != nil {
+		return result{}, why(ctx, err)
+	}
 	return r.result(ctx, kills)
 }
 
@@ -81,81 +86,15 @@ func (r *run) newBroker(name string) (broker, error) {
 	return &pipeBroker{plan: r.plan, tally: r.tally}, nil
 }
 
-// consumeAll starts consumers, and kills them, until the stream is at its end.
-func (r *run) consumeAll(ctx context.Context) (kills int, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	finished := make(chan error, 1)
-	go func() {
-		finished <- r.broker.run(ctx)
-		close(finished)
-	}()
-	defer func() {
-		cancel()
-		for range finished { // wait until it has ended, too
-		}
-	}()
-	for {
-		again, err := r.consumeOnce(ctx, r.killPoint(kills), finished)
-		if err != nil || !again {
-			return kills, err
-		}
-		kills++
-	}
-}
-
-func (r *run) killPoint(kills int) int {
-	if kills < len(r.plan.killAt) {
-		return r.plan.killAt[kills]
-	}
-	return 0
-}
-
-// consumeOnce is the life of one consumer. again says that it was killed.
-func (r *run) consumeOnce(ctx context.Context, killAt int, finished <-chan error) (again bool, err error) {
-	r.tally.nextConsumer(killAt)
-	p, err := startProcess(ctx, r.assignment(), r.heard)
-	if err != nil {
-		return false, err
-	}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		r.broker.serve(p)
-	}()
-	defer func() { <-served }() // it ends with the process
-	defer p.end()               // does nothing to one that has ended
-
-	select {
-	case err := <-finished:
-		if err != nil {
-			return false, why(ctx, err)
-		}
-		return false, p.stop()
-	case <-p.exited:
-		if !p.killed {
-			return false, why(ctx, errors.Join(errGone, p.failure))
-		}
-		_, inFlight := r.tally.now()
-		r.show.killed(inFlight)
-		return true, nil
-	}
-}
-
-// why prefers the reason for the end of ctx to what followed from it.
-func why(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
-}
-
-func (r *run) assignment() assignment {
+func (r *run) assignment(k kill) assignment {
+	done, _ := r.tally.now()
 	a := assignment{
 		Guarding: r.guarding,
 		Broker:   r.options.broker,
 		Store:    r.options.store,
 		DSN:      r.database.dsn,
 		Seed:     r.options.seed,
+		Hang:     hang{Moment: k.moment, After: max(0, k.at-done)},
 		Verbose:  r.options.verbose,
 	}
 	r.broker.assign(&a)
@@ -165,6 +104,9 @@ func (r *run) assignment() assignment {
 // heard takes a consumer's report, and says when to kill it.
 func (r *run) heard(report report) (kill bool) {
 	kill = r.tally.apply(report)
+	if report.Event == eventReceipt {
+		r.receipts.note(report.Receipt)
+	}
 	done, _ := r.tally.now()
 	r.show.progress(done)
 	return kill
@@ -179,6 +121,7 @@ func (r *run) result(ctx context.Context, kills int) (result, error) {
 	return result{
 		guarding:   r.guarding,
 		audit:      newLedger(r.plan).audit(books),
+		receipts:   r.receipts.audit(),
 		messages:   len(r.plan.orders),
 		deliveries: r.tally.deliveries,
 		duplicates: r.tally.duplicates,

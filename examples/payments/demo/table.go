@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,7 +16,7 @@ var storeNames = map[string]string{"sqlite": "SQLite", "postgres": "PostgreSQL",
 func introduce(out io.Writer, o options, p *plan) {
 	fmt.Fprintf(out, `%d transfers from %d customers to %d shops over %s into %s.
 %d of them are sent twice. The handler fails now and then, and the consumer is
-killed %d times while messages are in flight.
+killed %d times while messages are in flight. Each transfer has a receipt to send.
 
 `, o.messages, customers, shops, brokerNames[o.broker], storeNames[o.store], len(p.sendings)-o.messages, o.kills)
 }
@@ -24,18 +25,45 @@ killed %d times while messages are in flight.
 // is to show.
 func present(out io.Writer, results []result) bool {
 	fmt.Fprintln(out)
-	writeTable(out, results)
+	writeTable(out, header, rows(results, row))
+	fmt.Fprintln(out)
+	writeTable(out, receiptHeader, rows(results, receiptRow))
 	verdict, ok := judge(results)
 	fmt.Fprintf(out, "\n%s\n\n", verdict)
 	ours := results[0]
-	fmt.Fprintf(out, "demo: messages=%d deliveries=%d effects=%d duplicates=%d lost=%d doubled=%d\n",
-		ours.messages, ours.deliveries, ours.audit.effects, ours.duplicates, ours.audit.lost, ours.audit.doubled)
+	fmt.Fprintf(out, "demo: messages=%d deliveries=%d effects=%d duplicates=%d lost=%d doubled=%d receipts_lost=%d\n",
+		ours.messages, ours.deliveries, ours.audit.effects, ours.duplicates, ours.audit.lost, ours.audit.doubled, ours.receipts.lost)
 	return ok
 }
 
 var header = [][]string{
 	{"", "messages", "deliveries", "duplicates", "effects", "lost", "doubled", "money", "money", "difference"},
 	{"", "", "", "recognised", "(transfers)", "", "", "expected", "found", ""},
+}
+
+var receiptHeader = [][]string{
+	{"receipts", "expected", "found", "lost", "doubled", "repeated", "sent by a", "sent by"},
+	{"", "", "", "", "(two UUIDs)", "(same UUID)", "duplicate", "the relay"},
+}
+
+func receiptRow(r result) []string {
+	a := r.receipts
+	cells := []string{
+		string(r.guarding), strconv.Itoa(a.expected), strconv.Itoa(a.found), strconv.Itoa(a.lost),
+		strconv.Itoa(a.doubled), strconv.Itoa(a.repeated),
+	}
+	if r.guarding != byOnce { // the others know but one who sends
+		return append(cells, "–", "–")
+	}
+	return append(cells, strconv.Itoa(a.byDuplicate), strconv.Itoa(a.byRelay))
+}
+
+func rows(results []result, row func(result) []string) [][]string {
+	list := make([][]string, len(results))
+	for i, r := range results {
+		list[i] = row(r)
+	}
+	return list
 }
 
 func row(r result) []string {
@@ -50,12 +78,10 @@ func row(r result) []string {
 	}
 }
 
-func writeTable(out io.Writer, results []result) {
-	rows := append([][]string{}, header...)
-	for _, r := range results {
-		rows = append(rows, row(r))
-	}
+func writeTable(out io.Writer, header, body [][]string) {
+	rows := slices.Concat(header, body)
 	widths := make([]int, len(rows[0]))
+	widths[0] = nameWidth
 	for _, cells := range rows {
 		for i, cell := range cells {
 			widths[i] = max(widths[i], width(cell))

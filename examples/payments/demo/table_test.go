@@ -8,7 +8,11 @@ import (
 )
 
 func right(g guarding) result {
-	return result{guarding: g, audit: audit{effects: 1200, expected: 123456789, found: 123456789}, messages: 1200, deliveries: 1500, duplicates: 250, kills: 3}
+	return result{
+		guarding: g, messages: 1200, deliveries: 1500, duplicates: 250, kills: 3,
+		audit:    audit{effects: 1200, expected: 123456789, found: 123456789},
+		receipts: receiptAudit{expected: 1200, found: 1200, repeated: 30, byDuplicate: 2, byRelay: 1},
+	}
 }
 
 func wrong(g guarding, lost, doubled int, difference int64) result {
@@ -19,8 +23,15 @@ func wrong(g guarding, lost, doubled int, difference int64) result {
 	return r
 }
 
+// wrongReceipts is right but for receipts.
+func wrongReceipts(g guarding, lost, doubled int) result {
+	r := right(g)
+	r.receipts = receiptAudit{expected: 1200, found: 1200 - lost, lost: lost, doubled: doubled}
+	return r
+}
+
 func Example_table() {
-	writeTable(os.Stdout, []result{right(byOnce), wrong(byNothing, 0, 250, 2500000), wrong(byDeduplicator, 99, 11, -90001)})
+	writeTable(os.Stdout, header, rows([]result{right(byOnce), wrong(byNothing, 0, 250, 2500000), wrong(byDeduplicator, 99, 11, -90001)}, row))
 	// Output:
 	//                           messages  deliveries  duplicates      effects  lost  doubled         money         money  difference
 	//                                                 recognised  (transfers)                     expected         found
@@ -30,13 +41,25 @@ func Example_table() {
 	// Watermill's Deduplicator      1200        1500         250         1112    99       11  1,234,567.89  1,233,667.88     -900.01
 }
 
+func Example_receiptTable() {
+	writeTable(os.Stdout, receiptHeader, rows([]result{right(byOnce), wrongReceipts(byNothing, 0, 250), wrongReceipts(byDeduplicator, 99, 11)}, receiptRow))
+	// Output:
+	// receipts                  expected  found  lost      doubled     repeated  sent by a    sent by
+	//                                                  (two UUIDs)  (same UUID)  duplicate  the relay
+	// ───────────────────────────────────────────────────────────────────────────────────────────────
+	// watermill-once                1200   1200     0            0           30          2          1
+	// no dedup                      1200   1200     0          250            0          –          –
+	// Watermill's Deduplicator      1200   1101    99           11            0          –          –
+}
+
 func TestPresent(t *testing.T) {
 	t.Parallel()
 	unlucky := func() []result {
 		return []result{right(byOnce), wrong(byNothing, 0, 2, 200), wrong(byDeduplicator, 1, 0, -100)}
 	}
-	strange, shifted := right(byOnce), right(byOnce)
+	strange, shifted, forged := right(byOnce), right(byOnce), right(byOnce)
 	strange.audit.strange = 1
+	forged.receipts.strange = 1
 	shifted.audit.wrong = 2 // balances differ although no transfer is missing
 	tests := []struct {
 		name    string
@@ -49,6 +72,11 @@ func TestPresent(t *testing.T) {
 		{"ours lost", append([]result{wrong(byOnce, 1, 0, -100)}, unlucky()[1:]...), false},
 		{"ours doubled", append([]result{wrong(byOnce, 0, 1, 100)}, unlucky()[1:]...), false},
 		{"ours did what nobody asked for", append([]result{strange}, unlucky()[1:]...), false},
+		{"only a receipt of the others is lost", []result{right(byOnce), wrongReceipts(byNothing, 1, 0), right(byDeduplicator)}, true},
+		{"only a receipt of the others is doubled", []result{right(byOnce), right(byNothing), wrongReceipts(byDeduplicator, 0, 1)}, true},
+		{"ours lost a receipt", append([]result{wrongReceipts(byOnce, 1, 0)}, unlucky()[1:]...), false},
+		{"ours sent two receipts", append([]result{wrongReceipts(byOnce, 0, 1)}, unlucky()[1:]...), false},
+		{"ours sent a receipt for nothing", append([]result{forged}, unlucky()[1:]...), false},
 		{"ours shifted money", append([]result{shifted}, unlucky()[1:]...), false},
 	}
 	for _, test := range tests {
@@ -64,8 +92,10 @@ func TestPresent(t *testing.T) {
 func TestLastLine(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	present(&out, []result{wrong(byOnce, 1, 2, 300), right(byNothing), right(byDeduplicator)})
-	if want := "\ndemo: messages=1200 deliveries=1500 effects=1201 duplicates=250 lost=1 doubled=2\n"; !strings.HasSuffix(out.String(), want) {
+	ours := wrong(byOnce, 1, 2, 300)
+	ours.receipts.lost = 3
+	present(&out, []result{ours, right(byNothing), right(byDeduplicator)})
+	if want := "\ndemo: messages=1200 deliveries=1500 effects=1201 duplicates=250 lost=1 doubled=2 receipts_lost=3\n"; !strings.HasSuffix(out.String(), want) {
 		t.Errorf("output ends with %q, want %q", out.String()[max(0, out.Len()-100):], want)
 	}
 }

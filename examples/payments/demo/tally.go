@@ -13,7 +13,7 @@ type tally struct {
 	deliveries int
 	duplicates int
 	inFlight   int // delivered to the present consumer and not settled
-	killAt     int // 0: never
+	kill       kill
 }
 
 func newTally(sendings int) *tally {
@@ -21,17 +21,17 @@ func newTally(sendings int) *tally {
 }
 
 // nextConsumer begins the count of what is in flight. This consumer is to be
-// killed when killAt sendings are acked; 0 is never.
-func (t *tally) nextConsumer(killAt int) {
+// killed as k says; the zero kill is never.
+func (t *tally) nextConsumer(k kill) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.inFlight = 0
-	t.killAt = killAt
+	t.kill = k
 }
 
 // apply counts a report. It returns true, once, when the time has come to kill
 // the consumer, and messages are in flight.
-func (t *tally) apply(r report) (kill bool) {
+func (t *tally) apply(r report) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch r.Event {
@@ -46,11 +46,22 @@ func (t *tally) apply(r report) (kill bool) {
 	case eventDuplicate:
 		t.duplicates++
 	}
-	if t.killAt == 0 || t.done < t.killAt || t.inFlight == 0 {
+	if !t.due(r.Event) {
 		return false
 	}
-	t.killAt = 0
+	t.kill = kill{}
 	return true
+}
+
+func (t *tally) due(last event) bool {
+	switch t.kill.moment {
+	case "":
+		return false
+	case anywhere:
+		return t.done >= t.kill.at && t.inFlight > 0
+	default: // the consumer hangs when it is there
+		return last == eventHung
+	}
 }
 
 // ack notes the first ack of a sending; where the broker did not get it, more

@@ -8,16 +8,16 @@ import (
 func TestTallyCounts(t *testing.T) {
 	t.Parallel()
 	y := newTally(3)
-	y.nextConsumer(0)
+	y.nextConsumer(kill{})
 	for _, r := range []report{
-		{eventDelivered, 0},
-		{eventDelivered, 1},
-		{eventNacked, 1},
-		{eventAcked, 0},
-		{eventDelivered, 0},
-		{eventDuplicate, 0},
-		{eventAcked, 0}, // again
-		{eventDelivered, 1},
+		said(eventDelivered, 0),
+		said(eventDelivered, 1),
+		said(eventNacked, 1),
+		said(eventAcked, 0),
+		said(eventDelivered, 0),
+		said(eventDuplicate, 0),
+		said(eventAcked, 0), // again
+		said(eventDelivered, 1),
 	} {
 		if y.apply(r) {
 			t.Errorf("%+v is no reason to kill", r)
@@ -35,24 +35,24 @@ func TestTallyCounts(t *testing.T) {
 func TestTallyKills(t *testing.T) {
 	t.Parallel()
 	y := newTally(4)
-	y.nextConsumer(2)
+	y.nextConsumer(kill{2, anywhere})
 	steps := []struct {
 		report report
 		kill   bool
 	}{
-		{report{eventDelivered, 0}, false},
-		{report{eventDelivered, 1}, false},
-		{report{eventAcked, 0}, false},
-		{report{eventAcked, 1}, false}, // at the point, but nothing is in flight
-		{report{eventDelivered, 2}, true},
-		{report{eventDelivered, 3}, false}, // it is dead already
+		{said(eventDelivered, 0), false},
+		{said(eventDelivered, 1), false},
+		{said(eventAcked, 0), false},
+		{said(eventAcked, 1), false}, // at the point, but nothing is in flight
+		{said(eventDelivered, 2), true},
+		{said(eventDelivered, 3), false}, // it is dead already
 	}
 	for _, step := range steps {
 		if kill := y.apply(step.report); kill != step.kill {
 			t.Errorf("%+v: kill = %t, want %t", step.report, kill, step.kill)
 		}
 	}
-	y.nextConsumer(0)
+	y.nextConsumer(kill{})
 	if _, inFlight := y.now(); inFlight != 0 {
 		t.Errorf("a new consumer begins with %d in flight", inFlight)
 	}
@@ -67,8 +67,28 @@ func TestTallyAllAcked(t *testing.T) {
 			t.Fatal("too early")
 		default:
 		}
-		y.apply(report{eventDelivered, sending})
-		y.apply(report{eventAcked, sending})
+		y.apply(said(eventDelivered, sending))
+		y.apply(said(eventAcked, sending))
 	}
 	<-y.allAcked
+}
+
+func said(e event, sending int) report { return report{Event: e, Sending: sending} }
+
+// A consumer that hangs is killed there, and not before.
+func TestTallyKillsTheHung(t *testing.T) {
+	t.Parallel()
+	y := newTally(2)
+	y.nextConsumer(kill{1, beforeSending})
+	for _, e := range []event{eventDelivered, eventDelivered, eventAcked, eventReceipt} {
+		if y.apply(said(e, 0)) {
+			t.Errorf("%s is no reason to kill", e)
+		}
+	}
+	if !y.apply(said(eventHung, 0)) {
+		t.Error("it hangs and is not killed")
+	}
+	if y.apply(said(eventHung, 0)) {
+		t.Error("it is killed twice")
+	}
 }
