@@ -131,7 +131,7 @@ func (a *attempt) judgeRun(err error) verdict {
 		return verdict{outcome: Skipped}
 	case class == store.ClassTransient:
 		return a.fail(RolledBack, class, err)
-	case a.dropped != nil:
+	case a.dropped != nil && a.msg != nil: // whoever calls Do has to know
 		return verdict{outcome: Dropped}
 	default:
 		return a.fail(Failed, class, err)

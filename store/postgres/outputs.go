@@ -32,6 +32,20 @@ SELECT $1::bigint + ordinal, $2::text, $3::bytea, ordinal, returned,
 FROM unnest($4::int[], $5::bool[], $6::bytea[], $7::bytea[], $8::bytea[], $9::bytea[]) AS o (ordinal, returned, uuid, topic, metadata, payload)`
 }
 
+// keepOne is keep for the usual handler, without the detour over arrays.
+func keepOne(n *store.Names, b *store.Batch) string {
+	return `INSERT INTO ` + n.Outputs + ` (id, consumer, key, ordinal, returned, size, uuid, topic, metadata, payload, created_at)
+VALUES ($1::bigint, $2::text, $3::bytea, 0, $4::bool, $5::bigint, $6::bytea, $7::bytea, $8::bytea, $9::bytea, ` + b.Now + `)`
+}
+
+func oneArgs(b *store.Batch) []any {
+	o := &b.Outputs[0]
+	return []any{
+		int64(o.ID), b.Row.Consumer, b.Row.Key, o.Returned, b.Size(0),
+		[]byte(o.UUID), []byte(o.Topic), b.Metadata[0], notNil(o.Payload),
+	}
+}
+
 // columns are the outputs from one place to another, by column.
 type columns struct {
 	ordinals                       []int32

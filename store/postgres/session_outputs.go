@@ -16,18 +16,14 @@ func (s *pgxSession) Keep(b *store.Batch) { s.batch = b }
 // keepAndCommit sends the INSERT of the outputs and COMMIT together and waits
 // once. When the INSERT fails the server skips COMMIT.
 func (s *pgxSession) keepAndCommit(ctx context.Context) error {
-	query := keep(s.names, s.batch)
-	c, to := cut(s.batch, 0)
-	for to < len(s.batch.Outputs) { // more than one INSERT should carry
-		if _, err := s.conn.Exec(ctx, query, c.native(s.batch)...); err != nil {
-			return &store.NotKeptError{Err: err}
-		}
-		c, to = cut(s.batch, to)
+	query, args, err := s.last(ctx)
+	if err != nil {
+		return &store.NotKeptError{Err: err}
 	}
 	kept := false
 	var tag pgconn.CommandTag
 	batch := &pgx.Batch{}
-	batch.Queue(query, c.native(s.batch)...).Exec(func(pgconn.CommandTag) error {
+	batch.Queue(query, args...).Exec(func(pgconn.CommandTag) error {
 		kept = true
 		return nil
 	})
@@ -35,7 +31,7 @@ func (s *pgxSession) keepAndCommit(ctx context.Context) error {
 		tag = t
 		return nil
 	})
-	err := s.conn.SendBatch(ctx, batch).Close()
+	err = s.conn.SendBatch(ctx, batch).Close()
 	switch {
 	case err == nil:
 		return committed(tag)
@@ -44,6 +40,22 @@ func (s *pgxSession) keepAndCommit(ctx context.Context) error {
 	default:
 		return err
 	}
+}
+
+// last returns the INSERT that travels with COMMIT, behind those that were sent
+// already because one should not carry so much.
+func (s *pgxSession) last(ctx context.Context) (query string, args []any, err error) {
+	if len(s.batch.Outputs) == 1 {
+		return keepOne(s.names, s.batch), oneArgs(s.batch), nil
+	}
+	query = keep(s.names, s.batch)
+	c, to := cut(s.batch, 0)
+	for ; to < len(s.batch.Outputs); c, to = cut(s.batch, to) {
+		if _, err := s.conn.Exec(ctx, query, c.native(s.batch)...); err != nil {
+			return "", nil, err
+		}
+	}
+	return query, c.native(s.batch), nil
 }
 
 // open reports whether the server said behind its last answer that the

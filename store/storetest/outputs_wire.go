@@ -16,8 +16,8 @@ func wireOutputs() []scenario {
 // oneInsert counts what is sent beside that of an attempt without outputs.
 func oneInsert(t testing.TB, h Harness) {
 	p, w := wiredPlace(t, h, 1)
-	for _, key := range []string{"warm outputs", "warmer outputs"} {
-		p.produce(key, made(2)...)
+	for n := range 4 { // one output and several may be different statements
+		p.produce(fmt.Sprint("warm ", n), made(1+n%2)...)
 	}
 	trips := p.trips(w)
 	inserts := func() (n int) {
