@@ -19,6 +19,8 @@ DEMOFLAGS ?=
 
 # What a demo's broker and store need started; what is not listed needs nothing.
 needs_kafka := kafka
+needs_rabbitmq := rabbitmq
+needs_sqs := sqs
 needs_postgres := postgres
 needs_mysql := mariadb
 needs_mariadb := mariadb
