@@ -19,6 +19,8 @@ DEMOFLAGS ?=
 
 # What a demo's broker and store need started; what is not listed needs nothing.
 needs_kafka := kafka
+needs_rabbitmq := rabbitmq
+needs_sqs := sqs
 needs_postgres := postgres
 needs_mysql := mariadb
 needs_mariadb := mariadb
@@ -35,15 +37,22 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: services
-services: ## Install what is missing and start the servers that tests need
+services: ## Install what is missing and start all servers, also those that no test needs yet
 	@$(services) up
+
+# What tests and benchmarks ask for today; the other brokers' tests are to come.
+TEST_SERVICES := postgres postgres18 pgbouncer mariadb kafka
+
+.PHONY: test-services
+test-services:
+	@$(services) up $(TEST_SERVICES)
 
 .PHONY: services-down
 services-down: ## Stop the servers that were started here
 	@$(services) down
 
 .PHONY: test
-test: services ## All tests, with the race detector, against the real servers (PKG=./store/... TESTFLAGS='-run B02')
+test: test-services ## All tests, with the race detector, against the real servers (PKG=./store/... TESTFLAGS='-run B02')
 	$(in_env) go test -race -tags integration -timeout 30m -coverpkg=$(CORE) -coverprofile=coverage.out $(TESTFLAGS) $(PKG)
 	@for module in $(filter-out .,$(MODULES)); do \
 		($(in_env) cd $$module && set -x && go test -race -tags integration -timeout 30m $(TESTFLAGS) ./...) || exit; \
@@ -79,7 +88,7 @@ demo: ## Payments and receipts under kills, the books compared (BROKER=gochannel
 	@$(if $(DEMO_SERVICES),$(services) up $(DEMO_SERVICES) && $(in_env)) $(if $(wildcard examples/go.mod),cd examples && go run ./payments/demo,go run ./examples/payments/demo) -broker=$(BROKER) -store=$(STORE) $(DEMOFLAGS)
 
 .PHONY: bench
-bench: services ## Benchmarks against peers (BENCHFLAGS='…')
+bench: test-services ## Benchmarks against peers (BENCHFLAGS='…')
 	$(in_env) cd examples/bench && go run . $(BENCHFLAGS)
 
 .PHONY: clean

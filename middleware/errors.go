@@ -166,7 +166,7 @@ func wholeText(err error) string {
 }
 
 // plain makes s text that every broker and table takes: valid UTF-8 without NUL,
-// of at most most bytes.
+// no longer than most bytes.
 func plain(s string, most int) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	if len(s) <= most {

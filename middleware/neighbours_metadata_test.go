@@ -100,7 +100,7 @@ func TestNeighbours_CorrelationIDOfOutputs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newFake()
-			handle := message.HandlerFunc(answer("a"))
+			handle := answer("a")
 			if !c.outside {
 				handle = middleware.CorrelationID(handle)
 			}

@@ -210,10 +210,10 @@ func (e OutputFailed) attrs() []slog.Attr {
 	return attrs
 }
 
-func (e Relayed) attrs() []slog.Attr {
-	attrs := []slog.Attr{slog.Int("sent", e.Sent), slog.Int("failed", e.Failed), slog.Int("dead", e.Dead), slog.Duration("took", e.Took)}
-	if e.Err != nil {
-		attrs = append(attrs, slog.String("error", wholeText(e.Err)))
+func (r Relayed) attrs() []slog.Attr {
+	attrs := []slog.Attr{slog.Int("sent", r.Sent), slog.Int("failed", r.Failed), slog.Int("dead", r.Dead), slog.Duration("took", r.Took)}
+	if r.Err != nil {
+		attrs = append(attrs, slog.String("error", wholeText(r.Err)))
 	}
 	return attrs
 }

@@ -202,7 +202,9 @@ func (c crash) killWhenAcked(next message.HandlerFunc) message.HandlerFunc {
 
 // wait ends when all outputs are marked.
 func (c crash) wait(s *store.SQL) error {
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-tick.C {
 		b, err := s.Backlog(context.Background())
 		if err != nil {
 			return err

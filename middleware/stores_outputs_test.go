@@ -177,7 +177,6 @@ const inFlightMessages = 50
 type inFlight struct {
 	*stage
 	gate      chan struct{}
-	messages  []*message.Message
 	cancelled atomic.Int64
 }
 

@@ -38,7 +38,7 @@ in_session() {
 	local stat fields
 	{ stat=$(<"/proc/$1/stat"); } 2>/dev/null || return 1
 	read -r -a fields <<<"${stat##*) }" # state ppid pgrp session
-	[[ ${fields[3]} == "$(<"$dir/pid")" ]]
+	[[ ${fields[3]:-} == "$(<"$dir/pid")" ]]
 }
 
 # leftovers: every process that the server has, or has left behind. A service whose children leave the session says how
