@@ -57,7 +57,7 @@ func againstHandwrittenOutbox(ctx context.Context, out *json.Encoder, d *databas
 	if err != nil {
 		return err
 	}
-	defer guard.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it has measured
+	defer guard.Close(context.WithoutCancel(ctx))
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	names, err := routed(ctx)
