@@ -3,6 +3,7 @@ package once_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,7 +98,8 @@ func (o *fakeOutbox) LeaseUnsent(_ context.Context, l store.Lease) ([]store.Outp
 	now := time.Now()
 	var outputs []store.Output
 	for _, r := range o.rows {
-		due := r.diedAt.IsZero() && !now.Before(r.leased) && now.Sub(r.at) >= l.Older
+		service, _, _ := strings.Cut(r.Consumer, "/")
+		due := slices.Contains(l.Services, service) && r.diedAt.IsZero() && !now.Before(r.leased) && now.Sub(r.at) >= l.Older
 		if due && len(outputs) < l.Limit {
 			r.leased = now.Add(l.For)
 			outputs = append(outputs, r.Output)

@@ -141,6 +141,19 @@ func (c Config) consumer(handler string) (string, error) {
 	return consumerName(c.Service, handler)
 }
 
+// services are those whose consumers the guard's handlers are: its own, and
+// those that handlers had before they were renamed.
+func (c Config) services() []string {
+	services := []string{c.Service}
+	for _, name := range slices.Sorted(maps.Keys(c.Handlers)) {
+		service, _, ok := strings.Cut(c.Handlers[name].Consumer, "/")
+		if ok && !slices.Contains(services, service) {
+			services = append(services, service)
+		}
+	}
+	return services
+}
+
 // unknownHandlers returns the names that have settings but are not among known,
 // as text for an error.
 func (c Config) unknownHandlers(known map[string]message.HandlerFunc) string {

@@ -58,7 +58,9 @@ func (r *relay) batch(ctx context.Context, total *Relayed) (int, error) {
 	// Half of the lease is for sending; the other half is a margin, after which
 	// somebody else may send the same.
 	until := time.Now().Add(c.RelayLease / 2)
-	outputs, err := r.guard.store.LeaseUnsent(ctx, store.Lease{Limit: c.RelayBatch, Older: c.RelayAge, For: c.RelayLease})
+	outputs, err := r.guard.store.LeaseUnsent(ctx, store.Lease{
+		Limit: c.RelayBatch, Older: c.RelayAge, For: c.RelayLease, Services: c.services(),
+	})
 	if err != nil {
 		return 0, fmt.Errorf("lease unsent outputs: %w", err)
 	}

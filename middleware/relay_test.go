@@ -394,3 +394,25 @@ func TestB61_AnOutputThatIsRefusedBlocksNoMessage(t *testing.T) {
 		})
 	}
 }
+
+// Several services may keep their outputs in the same tables; each relays its
+// own, also those from before a handler was renamed.
+func TestRelay_SendsItsOwnServicesOutputs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, out := newFake(), &sink{}
+		c := quick()
+		c.Handlers = map[string]once.HandlerConfig{"h": {Consumer: "old/name"}}
+		g := newGuard(t, s, c)
+		if err := errors.Join(g.Relay(out), g.Start(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		for _, consumer := range []string{"svc/other", "old/name", "foreign/h"} {
+			s.keep(fakeKey{consumer, "k"}, []store.Output{{UUID: consumer, Topic: "out"}})
+		}
+		elapse(time.Minute)
+		if err := sameStrings(out.uuids(), []string{"svc/other", "old/name"}); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // LeaseUnsent is [Outbox.LeaseUnsent]. Outputs are found by their state: an id,
@@ -50,6 +51,7 @@ func (s *SQL) choose(ctx context.Context, q Querier, l Lease) (ids []OutputID, e
 	old := "(SELECT " + s.dialect.Later(now, s.dialect.Bind(&args, -l.Older.Microseconds())) + ")"
 	query := "SELECT id, size FROM " + s.names.Outputs +
 		" WHERE dead_at IS NULL AND created_at <= " + old + " AND (lease_until IS NULL OR lease_until <= " + now + ")" +
+		s.ofServices(&args, l.Services) +
 		" ORDER BY created_at, id LIMIT " + s.dialect.Bind(&args, int64(l.Limit)) + s.dialect.SkipLocked()
 	var id, size, sum int64
 	full := false
@@ -63,6 +65,19 @@ func (s *SQL) choose(ctx context.Context, q Querier, l Lease) (ids []OutputID, e
 		return nil
 	})
 	return ids, err
+}
+
+// ofServices is the condition for consumers "service/…". The column compares
+// byte by byte, and "0" is what follows "/".
+func (s *SQL) ofServices(args *[]any, services []string) string {
+	if len(services) == 0 {
+		return ""
+	}
+	ranges := make([]string, len(services))
+	for i, service := range services {
+		ranges[i] = "consumer >= " + s.dialect.Bind(args, service+"/") + " AND consumer < " + s.dialect.Bind(args, service+"0")
+	}
+	return " AND (" + strings.Join(ranges, " OR ") + ")"
 }
 
 func (s *SQL) lease(ctx context.Context, q Querier, ids []OutputID, l Lease) error {

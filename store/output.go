@@ -58,6 +58,9 @@ type Lease struct {
 	// Bytes bounds the sum of their sizes; one that is larger comes alone.
 	// Default 8 MiB.
 	Bytes int64
+	// Services are those whose consumers' outputs are handed out: several may
+	// keep theirs in the same tables, and send them elsewhere. None: all.
+	Services []string
 	// Older is how old an output must be, by the database's clock, so that the
 	// attempt that stored it can send it first. Zero: any.
 	Older time.Duration

@@ -18,6 +18,7 @@ func leasedOutputs() []scenario {
 	return []scenario{
 		{name: "a lease excludes others until it is over", run: leaseExcludes},
 		{name: "a lease takes what is old enough, the oldest first, within its limits", run: leaseLimits},
+		{name: "a lease is of its services' outputs only", run: leaseOfServices},
 		{name: "a lease that can never work is refused", run: leaseInvalid},
 		{name: "the outbox ends with its context, and refuses to wait for itself", run: outboxEnds},
 	}
@@ -52,6 +53,24 @@ func leaseExcludes(t testing.TB, h Harness) {
 	// That one leased them until 121 s from now.
 	p.hand(p.again(2, ago(-119*time.Second)), store.Lease{})
 	p.hand(p.again(2, ago(-123*time.Second)), store.Lease{Limit: 1}, ids[0])
+}
+
+// leaseOfServices: names that begin alike, or compare alike in some collations,
+// are others.
+func leaseOfServices(t testing.TB, h Harness) {
+	p := open(t, h, 4)
+	ids := map[string]store.OutputID{}
+	for _, name := range []string{"svc/h", "svc/z", "svcs/h", "Svc/h", "svc-2/h", "svcé/h"} {
+		c := p.patient(name)
+		c.Consumer = name
+		r, err := p.s.Do(t.Context(), c, produces(name, made(1)...))
+		isNew(t, r, err)
+		ids[name] = r.Unsent[0].ID
+	}
+	p.hand(p.s, store.Lease{Services: []string{"sv", "vc", "none"}})
+	p.hand(p.s, store.Lease{Services: []string{"svc"}}, ids["svc/h"], ids["svc/z"])
+	p.hand(p.s, store.Lease{Services: []string{"svcé", "Svc"}}, ids["Svc/h"], ids["svcé/h"])
+	p.hand(p.s, store.Lease{}, ids["svcs/h"], ids["svc-2/h"])
 }
 
 func leaseLimits(t testing.TB, h Harness) {
