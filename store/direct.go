@@ -40,7 +40,7 @@ func (t *directTx) begin(ctx context.Context, row *Row) (*Standing, error) {
 
 func (t *directTx) outside() Querier { return poolQuerier{t.conn} }
 
-func (t *directTx) hand(context.Context) (*sqlx.Tx, error) { return t.tx, nil }
+func (t *directTx) hand() (*sqlx.Tx, error) { return t.tx, nil }
 
 func (t *directTx) attach(ctx context.Context) context.Context { return ctx }
 

@@ -94,7 +94,7 @@ func (s *SQL) attempt(ctx context.Context, c Claim, row *Row, fn Func) (Result, 
 // run hands the open transaction to fn and ends it: on every way out, also a
 // panic's and a Goexit's.
 func (s *SQL) run(ctx context.Context, t transaction, row *Row, fn Func) (Result, error) {
-	tx, err := t.hand(ctx)
+	tx, err := t.hand()
 	if err != nil {
 		t.abandon()
 		return Result{}, s.unavailable("begin the handler's transaction", err)

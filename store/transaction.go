@@ -17,7 +17,7 @@ type transaction interface {
 	// outside runs a statement on its connection once it was abandoned.
 	outside() Querier
 	// hand gives it to the handler, attach puts it into the handler's context.
-	hand(ctx context.Context) (*sqlx.Tx, error)
+	hand() (*sqlx.Tx, error)
 	attach(ctx context.Context) context.Context
 
 	// commit stores a batch, if there is one, and commits.
@@ -98,8 +98,8 @@ func (t *guardedTx) begin(ctx context.Context, row *Row) (*Standing, error) {
 
 func (t *guardedTx) outside() Querier { return t.conn }
 
-func (t *guardedTx) hand(ctx context.Context) (*sqlx.Tx, error) {
-	tx, err := t.conn.Begin(ctx, t.session, t.rollbackBound)
+func (t *guardedTx) hand() (*sqlx.Tx, error) {
+	tx, err := t.conn.Begin(t.session, t.rollbackBound)
 	if err != nil {
 		return nil, err
 	}

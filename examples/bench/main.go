@@ -34,8 +34,8 @@ type figure struct {
 }
 
 func main() {
-	rounds := flag.Int("rounds", 15, "interleaved rounds per figure; the median counts")
-	messages := flag.Int("messages", 200, "messages per round and worker")
+	rounds := flag.Int("rounds", 41, "interleaved rounds per figure; the median counts")
+	messages := flag.Int("messages", 75, "messages per round and worker")
 	only := flag.String("only", "", "run only figures of this kind: guard, postgres, mariadb, sqlite, relay (comma-separated)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -61,7 +61,7 @@ func (dialect) Session(c *guarded.Conn, n *store.Names, _ sql.IsolationLevel) st
 }
 
 func (dialect) Claim(ctx context.Context, q store.Querier, n *store.Names, row *store.Row) (bool, error) {
-	affected, err := q.Exec(ctx, `INSERT INTO `+n.Claims+` (consumer, "key", fingerprint, claimed_at) VALUES (?, ?, ?, `+row.Now+`) ON CONFLICT (consumer, "key") DO NOTHING`,
+	affected, err := q.Exec(ctx, `INSERT INTO `+n.Claims+` (consumer, "key", fingerprint, claimed_at) VALUES (?, ?, ?, `+row.Now+`) ON CONFLICT DO NOTHING`,
 		row.Consumer, row.Key, orNull(row.Fingerprint))
 	return affected == 1, err
 }

@@ -36,8 +36,8 @@ type Conn struct {
 	breaks  func()
 	bound   func() (context.Context, context.CancelFunc)
 
-	release  chan error    // ends the loan
-	returned chan struct{} // closed when the application's pool has it back
+	release chan error    // ends the loan
+	turn    chan struct{} // from the loan: the connection is here, and later, the pool has it back
 
 	// use is held while the driver works for the handler, and while the
 	// transaction is ended: so that the end, which does not go through
@@ -78,10 +78,9 @@ func (c *Conn) attach() bool {
 
 // Begin hands the transaction that session speaks for, already open on the
 // server, to a handler. bound makes the context of a rollback.
-func (c *Conn) Begin(ctx context.Context, session Session, bound func() (context.Context, context.CancelFunc)) (*sqlx.Tx, error) {
+func (c *Conn) Begin(session Session, bound func() (context.Context, context.CancelFunc)) (*sqlx.Tx, error) {
 	c.session, c.bound = session, bound
-	// Without cancellation: see docs/decisions.md §2.
-	return c.pool.begin(context.WithoutCancel(ctx), c)
+	return c.pool.begin(c)
 }
 
 // Discard marks the connection as not fit for the next user.
@@ -109,7 +108,7 @@ func (c *Conn) Release() {
 		return
 	}
 	c.giveBack()
-	<-c.returned
+	<-c.turn
 }
 
 func (c *Conn) giveBack() {

@@ -59,7 +59,7 @@ func (s *stand) attempt(fn func(c *guarded.Conn, tx *sqlx.Tx) error) error {
 	bound := func() (context.Context, context.CancelFunc) {
 		return context.WithTimeout(context.Background(), s.bound)
 	}
-	tx, err := c.Begin(s.Context(), &session{s}, bound)
+	tx, err := c.Begin(&session{s}, bound)
 	if err != nil {
 		return err
 	}

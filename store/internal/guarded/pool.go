@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -65,7 +66,7 @@ func (p *Pool) Close() error {
 
 // begin hands c to database/sql and gets the handler's transaction for it. The
 // read lock keeps Close away until database/sql has taken the connection.
-func (p *Pool) begin(ctx context.Context, c *Conn) (*sqlx.Tx, error) {
+func (p *Pool) begin(c *Conn) (*sqlx.Tx, error) {
 	for {
 		h := p.Handle()
 		p.mu.RLock()
@@ -73,7 +74,7 @@ func (p *Pool) begin(ctx context.Context, c *Conn) (*sqlx.Tx, error) {
 			p.mu.RUnlock()
 			continue
 		}
-		tx, err := h.BeginTxx(context.WithValue(ctx, borrowedKey{}, c), nil)
+		tx, err := h.BeginTxx((*loan)(c), nil)
 		p.mu.RUnlock()
 		return tx, err
 	}
@@ -87,42 +88,53 @@ func (p *Pool) Borrow(ctx context.Context) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{
-		rules:    p.rules,
-		pool:     p,
-		release:  make(chan error, 1),
-		returned: make(chan struct{}),
+		rules:   p.rules,
+		pool:    p,
+		release: make(chan error, 1),
+		turn:    make(chan struct{}, 1),
 	}
-	lent := make(chan struct{})
 	// Raw keeps the driver connection locked for us as long as its function
 	// runs, so the loan is a goroutine. It is not the attempt's own goroutine,
 	// because a panic or a Goexit of the handler would then pass through Raw,
 	// which discards a healthy connection for it.
 	go func() {
-		defer close(c.returned)
-		defer conn.Close() // Raw has released the connection already
+		defer func() { c.turn <- struct{}{} }() // never waits
+		defer conn.Close()                      // Raw has released the connection already
 		err := conn.Raw(func(dc any) error {
-			c.raw, _ = dc.(driver.Conn)
-			close(lent)
+			if c.raw, _ = dc.(driver.Conn); c.raw == nil {
+				return errors.New("the pool's connection is not a driver.Conn")
+			}
+			c.turn <- struct{}{}
 			return <-c.release
 		})
 		if err != nil && c.raw == nil {
 			c.lendErr = err
-			close(lent)
 		}
 	}()
-	<-lent
+	<-c.turn
 	if c.raw == nil {
-		if c.lendErr == nil {
-			c.lendErr = errors.New("the pool's connection is not a driver.Conn")
-			c.release <- nil
-		}
-		<-c.returned
 		return nil, fmt.Errorf("borrow a connection: %w", c.lendErr)
 	}
 	return c, nil
 }
 
 type borrowedKey struct{}
+
+// loan is the context in which database/sql finds a borrowed connection. It is
+// the connection under another method set, so it costs nothing, and has no end
+// of its own: see docs/decisions.md §2.
+type loan Conn
+
+func (*loan) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+func (*loan) Done() <-chan struct{}                   { return nil }
+func (*loan) Err() error                              { return nil }
+
+func (l *loan) Value(key any) any {
+	if key == (borrowedKey{}) {
+		return (*Conn)(l)
+	}
+	return nil
+}
 
 // connector makes the private pool's connections out of borrowed ones.
 type connector struct {

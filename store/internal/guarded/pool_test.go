@@ -225,7 +225,7 @@ func TestAttemptsContextDoesNotEndTheTransaction(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c, err := s.pool.Borrow(ctx)
 	wantNil(t, err)
-	tx, err := c.Begin(ctx, &session{s}, func() (context.Context, context.CancelFunc) {
+	tx, err := c.Begin(&session{s}, func() (context.Context, context.CancelFunc) {
 		return context.WithCancel(context.Background())
 	})
 	wantNil(t, err)
