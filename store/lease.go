@@ -45,6 +45,11 @@ func (s *SQL) LeaseUnsent(ctx context.Context, l Lease) ([]Output, error) {
 // choose locks the oldest outputs that may be leased, and returns those that
 // fit. The others are free again with the end of the transaction.
 func (s *SQL) choose(ctx context.Context, q Querier, l Lease) (ids []OutputID, err error) {
+	if hint := s.dialect.ByIndex(); hint != "" {
+		if _, err := q.Exec(ctx, hint); err != nil {
+			return nil, err
+		}
+	}
 	var args []any
 	now := s.now()
 	// In a subselect PostgreSQL asks its clock once, and may use the index.
@@ -68,14 +73,15 @@ func (s *SQL) choose(ctx context.Context, q Querier, l Lease) (ids []OutputID, e
 }
 
 // ofServices is the condition for consumers "service/…". The column compares
-// byte by byte, and "0" is what follows "/".
+// byte by byte, and "0" is what follows "/". COALESCE keeps the planner from the
+// index by consumer, which would have it sort all outputs for each lease.
 func (s *SQL) ofServices(args *[]any, services []string) string {
 	if len(services) == 0 {
 		return ""
 	}
 	ranges := make([]string, len(services))
 	for i, service := range services {
-		ranges[i] = "consumer >= " + s.dialect.Bind(args, service+"/") + " AND consumer < " + s.dialect.Bind(args, service+"0")
+		ranges[i] = "COALESCE(consumer, '') >= " + s.dialect.Bind(args, service+"/") + " AND COALESCE(consumer, '') < " + s.dialect.Bind(args, service+"0")
 	}
 	return " AND (" + strings.Join(ranges, " OR ") + ")"
 }

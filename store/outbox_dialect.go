@@ -18,6 +18,9 @@ type OutboxDialect interface {
 	// OwnLevel is the isolation level of the outbox's own transactions in a
 	// store of a level.
 	OwnLevel(level sql.IsolationLevel) sql.IsolationLevel
+	// ByIndex is a statement after which the transaction reads in the order of an
+	// index rather than sorts; empty where none is needed.
+	ByIndex() string
 	// SkipLocked ends a SELECT that locks what nobody else has locked.
 	SkipLocked() string
 	// Bind returns an expression for v (int64, string or []byte): a literal, or

@@ -160,6 +160,9 @@ func (dialect) Keep(ctx context.Context, q store.Querier, n *store.Names, b *sto
 // (see [explain]).
 func (dialect) OwnLevel(level sql.IsolationLevel) sql.IsolationLevel { return level }
 
+// ByIndex has nothing to do: the index is equal in all but the order.
+func (dialect) ByIndex() string { return "" }
+
 func (dialect) SkipLocked() string { return " FOR UPDATE SKIP LOCKED" }
 
 // Bind makes literals of everything: with arguments the driver would send

@@ -65,6 +65,10 @@ func notNil(b []byte) []byte {
 
 func (dialect) OwnLevel(level sql.IsolationLevel) sql.IsolationLevel { return level }
 
+// ByIndex has nothing to do: without statistics SQLite prefers the index whose
+// order is asked for.
+func (dialect) ByIndex() string { return "" }
+
 // SkipLocked: the transaction is the file's one writer, and nothing else is
 // locked.
 func (dialect) SkipLocked() string { return "" }
