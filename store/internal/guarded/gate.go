@@ -52,7 +52,7 @@ func (c *Conn) judge(query string, args []driver.NamedValue) (statement, error) 
 	if c.plain {
 		return statement{}, nil
 	}
-	verdict := c.rules.Judge(query)
+	verdict := c.pool.judge(query)
 	if verdict.Refused != "" {
 		return statement{}, c.fail(fmt.Errorf("%w: %s was refused: %s", ErrForbidden, verdict.Refused, verdict.Why), true)
 	}

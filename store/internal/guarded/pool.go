@@ -17,6 +17,7 @@ import (
 type Pool struct {
 	app    *sqlx.DB
 	rules  Rules
+	judged verdicts
 	mu     sync.RWMutex
 	handle *sqlx.DB // begins the handler's transactions; opened when first needed
 }
