@@ -48,7 +48,7 @@ func (d *decorated) Publish(topic string, messages ...*message.Message) error {
 		for n < len(messages) && d.refOf(messages[n]) == nil {
 			n++
 		}
-		if err := d.route.publish(topic, messages[:n]...); err != nil {
+		if err := d.route.publish(d.guard.consumerOf(messages[0].Context()), topic, messages[:n]...); err != nil {
 			return err
 		}
 		messages = messages[n:]
@@ -76,10 +76,11 @@ func (d *decorated) refOf(msg *message.Message) *outputRef {
 func (d *decorated) send(topic string, msg *message.Message, ref *outputRef) error {
 	sent := msg.Copy()
 	sent.SetContext(context.WithValue(msg.Context(), outputKey{}, (*outputRef)(nil)))
-	err := d.route.publish(topic, sent)
+	consumer := d.guard.consumerOf(msg.Context())
+	err := d.route.publish(consumer, topic, sent)
 	if err != nil {
 		d.guard.outputFailed(msg.Context(), OutputFailed{
-			Consumer: d.guard.consumerOf(msg.Context()), Topic: topic, UUID: msg.UUID, ID: ref.id, Err: err,
+			Consumer: consumer, Topic: topic, UUID: msg.UUID, ID: ref.id, Err: err,
 		})
 		d.guard.handovers.failed(ref.id)
 		return err

@@ -60,7 +60,7 @@ func (p *publisher) Publish(topic string, messages ...*message.Message) error {
 		s = own
 	}
 	if s == nil {
-		return p.route.publish(topic, messages...)
+		return p.route.publish("", topic, messages...)
 	}
 	if topic == "" {
 		return fmt.Errorf("%w: the topic is empty", ErrOutputs)

@@ -108,7 +108,7 @@ func (r *relay) note(ctx context.Context, sent []store.OutputID, failures []stor
 
 // one sends one output, or says what is to become of it.
 func (r *relay) one(ctx context.Context, o store.Output) (f store.Failure, ok bool) {
-	route, err := r.guard.routes.find(o.Topic)
+	route, err := r.guard.routes.find(lane{o.Consumer, o.Topic})
 	if err != nil {
 		return r.homeless(ctx, o, err), false
 	}
@@ -175,7 +175,7 @@ func publishSafely(ctx context.Context, k *route, o store.Output) (err error) {
 			err = fmt.Errorf("the publisher panicked: %v", p)
 		}
 	}()
-	return k.publish(o.Topic, messageOf(ctx, o))
+	return k.publish(o.Consumer, o.Topic, messageOf(ctx, o))
 }
 
 // failure decides about an output that could not be sent. It counts only when

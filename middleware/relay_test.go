@@ -1,6 +1,7 @@
 package once_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jmoiron/sqlx"
 
 	once "github.com/watermill-once/watermill-once/middleware"
 	"github.com/watermill-once/watermill-once/store"
@@ -413,6 +415,37 @@ func TestRelay_SendsItsOwnServicesOutputs(t *testing.T) {
 		elapse(time.Minute)
 		if err := sameStrings(out.uuids(), []string{"svc/other", "old/name"}); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// Two handlers may send to topics of one name on two brokers.
+func TestRelay_OneTopicOnTwoBrokers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake()
+		g := newGuard(t, s, quick())
+		brokers := map[string]*sink{"a": {}, "b": {}}
+		for name, out := range brokers {
+			pub := g.Publisher(out)
+			_, err := g.Do(t.Context(), name, "first", func(ctx context.Context, _ *sqlx.Tx) error {
+				return pub.Publish("events", message.NewMessageWithContext(ctx, "sent by "+name, nil))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, consumer := range []string{"svc/a", "svc/b", "svc/c"} {
+			s.keep(fakeKey{consumer, "left"}, []store.Output{{UUID: "left by " + consumer, Topic: "events"}})
+		}
+		elapse(time.Minute)
+		for name, out := range brokers {
+			if err := sameStrings(out.uuids(), []string{"sent by " + name, "left by svc/" + name}); err != nil {
+				t.Error(err)
+			}
+		}
+		if left := s.left(fakeKey{"svc/c", "left"}); len(left) != 1 {
+			t.Errorf("where nobody knows, the guard guessed: %v", left)
 		}
 	})
 }

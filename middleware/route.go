@@ -3,6 +3,7 @@ package once
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -18,30 +19,36 @@ type route struct {
 	sends  atomic.Uint64 // messages sent through it: it is not down altogether
 }
 
-// publish sends and remembers where messages of a topic go.
-func (r *route) publish(topic string, messages ...*message.Message) error {
+// publish sends what a consumer produced, if any did, and remembers where
+// messages of the topic go.
+func (r *route) publish(consumer, topic string, messages ...*message.Message) error {
 	if err := r.pub.Publish(topic, messages...); err != nil {
 		return err
 	}
 	r.sends.Add(1)
-	r.routes.learn(topic, r)
+	r.routes.learn(lane{consumer, topic}, r)
 	return nil
 }
 
 // routes tell which publisher sends what, when nobody is there to ask: for a
 // duplicate, and for the relay.
 type routes struct {
-	mu      sync.Mutex
-	known   []*route
-	given   map[string]*route // by Guard.Relay
-	rest    *route            // by Guard.Relay, for all other topics
-	learned map[string]lane   // by what was sent
+	mu     sync.Mutex
+	known  []*route
+	given  map[string]*route // by Guard.Relay
+	rest   *route            // by Guard.Relay, for all other topics
+	lanes  map[lane]*route   // by what was sent
+	topics map[string]topicSeen
 }
 
-// lane is a topic on its route.
-type lane struct {
-	route *route
-	sends uint64 // messages of the topic
+// lane is a topic that a consumer sends to. Another consumer may send to a topic
+// of that name on another broker.
+type lane struct{ consumer, topic string }
+
+type topicSeen struct {
+	route   *route
+	several bool   // routes
+	sends   uint64 // messages
 }
 
 // learnedTopics bounds what is learned; topics may be made up from data, such
@@ -80,21 +87,26 @@ func (r *routes) give(k *route, topics []string) {
 	}
 }
 
-func (r *routes) learn(topic string, k *route) {
+func (r *routes) learn(l lane, k *route) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l, known := r.learned[topic]
-	if r.learned == nil || !known && len(r.learned) >= learnedTopics {
-		r.learned = map[string]lane{}
+	if r.lanes == nil || len(r.lanes) >= learnedTopics || len(r.topics) >= learnedTopics {
+		r.lanes, r.topics = map[lane]*route{}, map[string]topicSeen{}
 	}
-	r.learned[topic] = lane{route: k, sends: l.sends + 1}
+	if l.consumer != "" {
+		r.lanes[l] = k
+	}
+	seen := r.topics[l.topic]
+	r.topics[l.topic] = topicSeen{
+		route: k, several: seen.several || seen.route != nil && seen.route != k, sends: seen.sends + 1,
+	}
 }
 
 // sends tells how many messages of a topic were sent, as far as is remembered.
 func (r *routes) sends(topic string) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.learned[topic].sends
+	return r.topics[topic].sends
 }
 
 // remove forgets a publisher that was closed.
@@ -102,30 +114,31 @@ func (r *routes) remove(k *route) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.known = slices.DeleteFunc(r.known, func(other *route) bool { return other == k })
-	for topic, l := range r.learned {
-		if l.route == k {
-			delete(r.learned, topic)
-		}
-	}
+	maps.DeleteFunc(r.lanes, func(_ lane, other *route) bool { return other == k })
+	maps.DeleteFunc(r.topics, func(_ string, seen topicSeen) bool { return seen.route == k })
 }
 
-// find returns where messages of a topic go: as [Guard.Relay] was told, else
-// through the publisher that sent the topic last, else through the only one
-// there is.
-func (r *routes) find(topic string) (*route, error) {
+// find returns where an output goes: as [Guard.Relay] was told, else through the
+// publisher that sent the consumer's messages of that topic last, else through
+// the one that sent the topic, else through the only one there is. Where it
+// would have to guess it finds none.
+func (r *routes) find(l lane) (*route, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	seen := r.topics[l.topic]
 	switch {
-	case r.given[topic] != nil:
-		return r.given[topic], nil
+	case r.given[l.topic] != nil:
+		return r.given[l.topic], nil
 	case r.rest != nil:
 		return r.rest, nil
-	case r.learned[topic].route != nil:
-		return r.learned[topic].route, nil
+	case r.lanes[l] != nil:
+		return r.lanes[l], nil
+	case seen.route != nil && !seen.several:
+		return seen.route, nil
 	case len(r.known) == 1:
 		return r.known[0], nil
 	default:
-		return nil, fmt.Errorf("%w for topic %q among the %d publishers that the guard knows: call guard.Relay(publisher, %[2]q)", ErrNoPublisher, topic, len(r.known))
+		return nil, fmt.Errorf("%w for topic %q among the %d publishers that the guard knows: call guard.Relay(publisher, %[2]q)", ErrNoPublisher, l.topic, len(r.known))
 	}
 }
 
@@ -133,9 +146,9 @@ func (r *routes) find(topic string) (*route, error) {
 // topics, or of all topics that were not given, when nobody else does: for the
 // relay, and for the duplicates of an earlier process.
 //
-// Without it the guard uses the publisher that sent a topic before, or the only
-// one that it knows from the router's handlers and [Guard.Publisher]. So it is
-// needed where there are several, and where the router has publisher decorators
+// Without it the guard uses the publisher that sent the topic for the same
+// handler before, or for all others, or the only one that it knows from the
+// router's handlers and [Guard.Publisher]. So it is needed where there are several, and where the router has publisher decorators
 // that change messages: the relay sends what the handler produced, through pub
 // as it is given here.
 //

@@ -59,11 +59,11 @@ func (a *attempt) sendNow(p *produced) error {
 	route := p.route
 	if route == nil {
 		var err error
-		if route, err = a.guard.routes.find(p.Topic); err != nil {
+		if route, err = a.guard.routes.find(lane{a.about.Consumer, p.Topic}); err != nil {
 			return err
 		}
 	}
-	err := route.publish(p.Topic, messageOf(p.outlive(a.context()), p.Output))
+	err := route.publish(a.about.Consumer, p.Topic, messageOf(p.outlive(a.context()), p.Output))
 	if err != nil {
 		a.guard.outputFailed(a.parent, OutputFailed{
 			Consumer: a.about.Consumer, Topic: p.Topic, UUID: p.UUID, ID: p.ID, Attempts: p.Attempts, Err: err,
