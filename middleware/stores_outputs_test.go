@@ -180,6 +180,21 @@ type inFlight struct {
 	cancelled atomic.Int64
 }
 
+// asked is a store that tells when it was asked about every message: until then
+// the guard may still turn one away.
+type asked struct {
+	ours
+	all  sync.WaitGroup
+	keys sync.Map
+}
+
+func (a *asked) Do(ctx context.Context, c store.Claim, fn store.Func) (store.Result, error) {
+	if _, again := a.keys.LoadOrStore(c.Key, true); !again {
+		a.all.Done()
+	}
+	return a.ours.Do(ctx, c, fn)
+}
+
 func newInFlight(t *testing.T, s ours) *inFlight {
 	t.Helper()
 	in := &inFlight{gate: make(chan struct{})}
@@ -187,11 +202,10 @@ func newInFlight(t *testing.T, s ours) *inFlight {
 	c.Limit = inFlightMessages
 	c.Wait = 20 * time.Second // they take turns on SQLite
 	c.AcquireWait = 20 * time.Second
-	in.stage = prepare(t, s, c)
+	asked := &asked{ours: s}
+	asked.all.Add(inFlightMessages)
+	in.stage = prepare(t, asked, c)
 	s.DB().SetMaxOpenConns(inFlightMessages + 5)
-	var running sync.WaitGroup
-	running.Add(inFlightMessages)
-	var seen sync.Map
 	in.router.AddHandler("h", "t", in.bus.channel, "out", in.sink, func(msg *message.Message) ([]*message.Message, error) {
 		<-in.gate
 		if msg.Context().Err() != nil {
@@ -199,20 +213,12 @@ func newInFlight(t *testing.T, s ours) *inFlight {
 		}
 		return []*message.Message{message.NewMessage("out of "+msg.UUID, nil)}, writeEffect(msg)
 	})
-	in.router.AddMiddleware(func(next message.HandlerFunc) message.HandlerFunc {
-		return func(msg *message.Message) ([]*message.Message, error) {
-			if _, again := seen.LoadOrStore(msg.UUID, true); !again {
-				running.Done()
-			}
-			return next(msg)
-		}
-	})
 	in.router.AddPlugin(in.guard.Plugin)
 	in.bus.run(t, in.router)
 	for i := range inFlightMessages {
 		in.bus.publish(t, "t", message.NewMessage(fmt.Sprint("m", i), nil))
 	}
-	running.Wait()
+	asked.all.Wait()
 	return in
 }
 
