@@ -1,6 +1,7 @@
 package main
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -17,6 +18,7 @@ type sender struct {
 	origin  func(*message.Message) sentBy
 	hang    hang
 	hung    atomic.Bool
+	begun   sync.Map // receipts by UUID: a copy of the message may be sending the same
 	// waitForEnd is where it hangs. It returns when nobody is there to kill it.
 	waitForEnd func()
 }
@@ -41,20 +43,22 @@ func (s *sender) send(topic string, msg *message.Message) error {
 		s.waitForEnd()
 	}
 	by := s.origin(msg)
-	s.maybeHang(beforeSending, by)
+	_, again := s.begun.LoadOrStore(msg.UUID, true)
+	s.maybeHang(beforeSending, by == byAttempt && !again)
 	labelled := msg.CopyWithContext()
 	labelled.Metadata.Set(sentByField, string(by))
 	if err := s.Publisher.Publish(topic, labelled); err != nil {
 		return err
 	}
-	s.maybeHang(afterSending, by)
+	s.maybeHang(afterSending, by == byAttempt && !again)
 	return nil
 }
 
 // maybeHang hangs in the first receipt after so many acks. It has to be
-// one whose handler has just run; the others have been through this.
-func (s *sender) maybeHang(m moment, by sentBy) {
-	if m != s.hang.Moment || by != byAttempt || s.reports.acks() < s.hang.After || s.hung.Swap(true) {
+// one whose handler has just run, and that nobody else is sending; the others
+// have been through this.
+func (s *sender) maybeHang(m moment, fresh bool) {
+	if m != s.hang.Moment || !fresh || s.reports.acks() < s.hang.After || s.hung.Swap(true) {
 		return
 	}
 	s.reports.tell(report{Event: eventHung})

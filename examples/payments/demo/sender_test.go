@@ -35,15 +35,35 @@ var errEnd = errors.New("killed")
 // publish sends one receipt of a handler and says whether it hung.
 func publish(t *testing.T, s *sender) (hung bool) {
 	t.Helper()
+	return publishAs(t, s, watermill.NewUUID())
+}
+
+func publishAs(t *testing.T, s *sender, uuid string) (hung bool) {
+	t.Helper()
 	defer func() {
 		if p := recover(); p != nil {
 			hung = p == errEnd
 		}
 	}()
-	if err := s.Publish("receipts", message.NewMessage("a", nil)); err != nil {
+	if err := s.Publish("receipts", message.NewMessage(uuid, nil)); err != nil {
 		t.Error(err)
 	}
 	return false
+}
+
+// A receipt that a copy of the message has begun to send is not the one to hang:
+// it may be out already.
+func TestSenderDoesNotHangInARepeatedReceipt(t *testing.T) {
+	t.Parallel()
+	s := newSender(&witness{}, newReporter(io.Discard), attempted, hang{Moment: beforeSending, After: 1}, func() { panic(errEnd) })
+	publishAs(t, s, "a")
+	s.reports.acked.Add(1)
+	if publishAs(t, s, "a") {
+		t.Error("it hangs")
+	}
+	if !publishAs(t, s, "b") {
+		t.Error("it does not hang in a fresh one")
+	}
 }
 
 func attempted(*message.Message) sentBy { return byAttempt }
